@@ -14,7 +14,7 @@ def send(**message: Any) -> None:
     sys.stdout.flush()
 
 
-def say(text: str, kind: str = "agent_message_chunk") -> None:
+def send_text(text: str, kind: str = "agent_message_chunk") -> None:
     update = {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
     send(method="session/update", params={"sessionId": "s", "update": update})
 
@@ -23,8 +23,10 @@ def answer(kind: str, message: dict[str, Any]) -> None:
     method, number = message.get("method"), message.get("id")
     match method:
         case "initialize":
-            kept: dict[str, Any] = {"sessionCapabilities": {"list": {}, "resume": {}}} if kind == "forgetful" else {}
-            send(id=number, result={"protocolVersion": 99 if kind == "newer" else 1, "agentCapabilities": kept})
+            capabilities: dict[str, Any] = (
+                {"sessionCapabilities": {"list": {}, "resume": {}}} if kind == "forgetful" else {}
+            )
+            send(id=number, result={"protocolVersion": 99 if kind == "newer" else 1, "agentCapabilities": capabilities})
         case "session/list":
             # All of them, although those of one directory were asked for.
             here = {"sessionId": "s", "cwd": message["params"]["cwd"], "updatedAt": "2026-01-01T00:00:00Z"}
@@ -36,7 +38,7 @@ def answer(kind: str, message: dict[str, Any]) -> None:
                 return
             send(id=number, result={"sessionId": "s", "unlisted": True})
             if kind == "early":
-                say("before;")
+                send_text("before;")
         case "session/prompt":
             prompt(kind, number)
         case _ if number is not None:
@@ -51,7 +53,7 @@ def ask_url(number: Any) -> None:
     send(id="ask", method="elicitation/create", params=about)
     answered = json.loads(sys.stdin.readline())
     error = answered.get("error")
-    say(f"refused with {error['code']}: {error['message']}" if error else f"answered {answered['result']}")
+    send_text(f"refused with {error['code']}: {error['message']}" if error else f"answered {answered['result']}")
     send(id=number, result={"stopReason": "end_turn"})
 
 
@@ -60,23 +62,23 @@ def prompt(kind: str, number: Any) -> None:
         ask_url(number)
         return
     if kind == "stuck":
-        say("I never end\n")
+        send_text("I never end\n")
         return
     if kind == "env":
-        say(os.environ.get("GREETING", "nothing"))
+        send_text(os.environ.get("GREETING", "nothing"))
     if kind == "early":
-        say("during;")
+        send_text("during;")
     if kind == "forgetful":
-        say("this is the older one, here")
+        send_text("this is the older one, here")
     if kind == "echo":
         for text in sys.argv[2:]:
-            say(text, "user_message_chunk")
-        say("heard")
+            send_text(text, "user_message_chunk")
+        send_text("heard")
     if kind == "ask":
         options = [{"optionId": kind, "name": kind, "kind": kind} for kind in ("allow_once", "reject_once")]
         asked = {"sessionId": "s", "toolCall": json.loads(Path(sys.argv[2]).read_text()), "options": options}
         send(id="ask", method="session/request_permission", params=asked)
-        say(f"you chose {json.loads(sys.stdin.readline())['result']['outcome']['optionId']}")
+        send_text(f"you chose {json.loads(sys.stdin.readline())['result']['outcome']['optionId']}")
     if kind == "error":
         send(id=number, error=json.loads(sys.argv[2]))
         return

@@ -24,17 +24,17 @@ SECONDS = 20.0
 
 def environment(home: Path, **more: str) -> dict[str, str]:
     """Return the environment of a user without any files."""
-    places = {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "STATE")}
-    return {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "TERM": "xterm", **places, **more}
+    directories = {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "STATE")}
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "TERM": "xterm", **directories, **more}
 
 
 def duologue(
-    home: Path, *arguments: str, said: str | bytes = "", cwd: Path | None = None, **env: str
+    home: Path, *arguments: str, stdin: str | bytes = "", cwd: Path | None = None, **env: str
 ) -> subprocess.CompletedProcess[str]:
     """Run it off a terminal, without one to ask on."""
     ended = subprocess.run(
         [*PROGRAM, *arguments],
-        input=said.encode() if isinstance(said, str) else said,
+        input=stdin.encode() if isinstance(stdin, str) else stdin,
         capture_output=True,
         timeout=SECONDS,
         check=False,
@@ -46,7 +46,7 @@ def duologue(
 
 
 class Terminal:
-    """The program on a terminal, and a person before it."""
+    """The program on a terminal, and its user."""
 
     def __init__(self, process: subprocess.Popen[bytes], screen: int) -> None:
         self.process = process

@@ -46,7 +46,7 @@ def update(tag: str, /, **fields: Any) -> None:
     send(method="session/update", params={"sessionId": "s", "update": {"sessionUpdate": tag, **fields}})
 
 
-def say(text: str) -> None:
+def send_text(text: str) -> None:
     update("agent_message_chunk", content={"type": "text", "text": text})
 
 
@@ -91,7 +91,7 @@ def zed_codex() -> Json:
         return {"stopReason": "cancelled"}
     printed = {"stdout": "one\ntwo\n", "stderr": "", "aggregated_output": "one\ntwo\n", "exit_code": 3}
     update("tool_call_update", toolCallId="call_1", status="failed", rawOutput={**printed, "status": "failed"})
-    say("done")
+    send_text("done")
     return {"stopReason": "end_turn"}
 
 
@@ -109,7 +109,7 @@ def gemini_cli() -> Json:
     if is_allowed(ask("session/request_permission", toolCall=question, options=OPTIONS)):
         ask("fs/write_text_file", path=path, content="made\n")
         update("tool_call_update", **call, status="completed", content=[])
-    say("done")
+    send_text("done")
     return {"stopReason": "end_turn"}
 
 
@@ -124,7 +124,7 @@ def codex() -> Json:
         "terminal_exit": {"exit_code": 3, "signal": None, "terminal_id": "call_1"},
     }
     update("tool_call_update", toolCallId="call_1", status="failed", _meta=ended)
-    say("done")
+    send_text("done")
     return {"stopReason": "end_turn"}
 
 
@@ -133,7 +133,7 @@ def codex_unshown() -> Json:
     update("tool_call", toolCallId="call_1", kind="read", title="Read file", status="in_progress")
     printed = {"terminal_output_delta": {"data": "cat: no such file\n", "terminal_id": "call_1"}}
     update("tool_call_update", toolCallId="call_1", status="failed", rawOutput={"exit_code": 1}, _meta=printed)
-    say("done")
+    send_text("done")
     return {"stopReason": "end_turn"}
 
 
@@ -141,7 +141,7 @@ def codex_failed() -> Json:
     """codex-acp 2.6: a failed call of the model is a message to the user, and the turn ends like any other."""
     for status in ("active", "systemError"):
         update("session_info_update", _meta={"codex": {"threadStatus": {"type": status}}})
-    say('{"error": {"message": "the model exploded", "type": "invalid_request_error"}}\n\n')
+    send_text('{"error": {"message": "the model exploded", "type": "invalid_request_error"}}\n\n')
     update("session_info_update", title="go")
     return {"stopReason": "end_turn", "_meta": {"quota": {"token_count": None, "model_usage": []}}}
 
@@ -149,12 +149,12 @@ def codex_failed() -> Json:
 def left_open() -> Json:
     """Never report how the tool call ended."""
     update("tool_call", toolCallId="t", kind="execute", title="make", status="in_progress")
-    say("It is built.")
+    send_text("It is built.")
     return {"stopReason": "end_turn"}
 
 
 def plain() -> Json:
-    say("hello")
+    send_text("hello")
     return {"stopReason": "end_turn"}
 
 
@@ -195,7 +195,7 @@ def initialize(kind: str) -> Json:
 def new(kind: str, number: Any) -> None:
     if kind == "early":
         update("available_commands_update", availableCommands=[{"name": "plan", "description": "Plan."}])
-        say("before the answer;")
+        send_text("before the answer;")
     send(id=number, result={"sessionId": "s", **({"modes": MODES} if kind == "modes" else {})})
 
 
@@ -213,16 +213,16 @@ def answer(kind: str, message: Json) -> None:
         case "session/load" if kind == "gemini-cli":  # 0.61 repeats the session after its answer
             send(id=number, result={})
             for text in ("said ", "long ", "ago"):
-                say(text)
+                send_text(text)
         case "session/load":
-            say("said long ago")
+            send_text("said long ago")
             if kind == "replays-on":  # in one write with what follows, so that no prompt can come between them
                 write({"id": number, "result": {}})
-                say("and this")
+                send_text("and this")
             else:
                 send(id=number, result={})
         case "session/set_mode":
-            say(message["params"]["modeId"])
+            send_text(message["params"]["modeId"])
             send(id=number, result={})
         case "session/prompt":
             ended = TURNS.get(kind, plain)()

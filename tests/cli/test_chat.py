@@ -13,7 +13,7 @@ TERMINALS = pytest.mark.parametrize("kind", ["xterm", "dumb"])
 
 
 def test_lines_of_a_pipe_are_prompts_and_stdout_is_what_the_agent_says(tmp_path: Path) -> None:
-    ended = duologue(tmp_path, "chat", said="/mode code\n\n:mode\n/think of it\n")
+    ended = duologue(tmp_path, "chat", stdin="/mode code\n\n:mode\n/think of it\n")
 
     assert (ended.returncode, ended.stdout) == (0, "The mode is `code`.\nI have thought about it.\n")
     assert "  mode = code  (ask, architect, code)" in ended.stderr
@@ -22,7 +22,7 @@ def test_lines_of_a_pipe_are_prompts_and_stdout_is_what_the_agent_says(tmp_path:
 
 def test_our_own_commands_begin_with_a_colon_and_say_what_is_wrong(tmp_path: Path) -> None:
     lines = [":help", ":nothing", ":set model echo-2", ":set", ":commands", ":usage", ":resume x", ":new", ":sessions"]
-    ended = duologue(tmp_path, "chat", said="\n".join([*lines, ":quit", "/echo never sent"]))
+    ended = duologue(tmp_path, "chat", stdin="\n".join([*lines, ":quit", "/echo never sent"]))
 
     assert (ended.returncode, ended.stdout) == (0, "")
     assert ":resume ID" in ended.stderr
@@ -34,16 +34,16 @@ def test_our_own_commands_begin_with_a_colon_and_say_what_is_wrong(tmp_path: Pat
 
 
 def test_the_cost_is_shown_with_the_usage_of_the_context(tmp_path: Path) -> None:
-    ended = duologue(tmp_path, "chat", said=":usage\n/usage\n:usage\n")
+    ended = duologue(tmp_path, "chat", stdin=":usage\n/usage\n:usage\n")
 
     assert "this agent does not report usage\n" in ended.stderr
     assert re.search(r"^[\d,]+ of [\d,]+ tokens, [\d.]+ USD$", ended.stderr, re.MULTILINE)
 
 
 def test_servers_go_with_every_session_of_a_chat(tmp_path: Path) -> None:
-    kept = duologue(tmp_path, "run", "hello", "--json").stdout.partition('"session_id":"')[2].partition('"')[0]
-    lines = ["/session", ":new", "/session", f":resume {kept}", "/session", f":resume {kept}", ":resume"]
-    ended = duologue(tmp_path, "chat", "--mcp", "near=cat -u", said="\n".join(lines))
+    session_id = duologue(tmp_path, "run", "hello", "--json").stdout.partition('"session_id":"')[2].partition('"')[0]
+    lines = ["/session", ":new", "/session", f":resume {session_id}", "/session", f":resume {session_id}", ":resume"]
+    ended = duologue(tmp_path, "chat", "--mcp", "near=cat -u", stdin="\n".join(lines))
 
     assert ended.stdout.count("| MCP servers | near |") == 3
     assert ended.stderr.count("switched to session ") == 2
@@ -53,7 +53,7 @@ def test_servers_go_with_every_session_of_a_chat(tmp_path: Path) -> None:
 
 def test_a_new_session_of_a_chat_is_in_the_mode_that_was_asked_for(tmp_path: Path) -> None:
     options = ["--mode", "architect", "--set", "model=echo-2"]
-    ended = duologue(tmp_path, "chat", *options, said=":mode code\n:new\n:set\n")
+    ended = duologue(tmp_path, "chat", *options, stdin=":mode code\n:new\n:set\n")
 
     shown = ended.stderr.partition("switched to session ")[2]
     assert "  mode = architect  (" in shown
@@ -61,8 +61,8 @@ def test_a_new_session_of_a_chat_is_in_the_mode_that_was_asked_for(tmp_path: Pat
 
 
 def test_an_agent_without_sessions_here_says_so(tmp_path: Path) -> None:
-    ended = duologue(tmp_path, "chat", "--", *ODD_AGENT, "forgetful", said=":sessions\n", cwd=tmp_path)
-    alone = duologue(tmp_path, "chat", "--", *ODD_AGENT, "plain", said=":sessions\n")
+    ended = duologue(tmp_path, "chat", "--", *ODD_AGENT, "forgetful", stdin=":sessions\n", cwd=tmp_path)
+    alone = duologue(tmp_path, "chat", "--", *ODD_AGENT, "plain", stdin=":sessions\n")
 
     assert "  s\n" in ended.stderr
     assert "  t\n" not in ended.stderr
@@ -70,7 +70,7 @@ def test_an_agent_without_sessions_here_says_so(tmp_path: Path) -> None:
 
 
 def test_a_turn_that_fails_does_not_end_the_conversation(tmp_path: Path) -> None:
-    ended = duologue(tmp_path, "chat", said="/error\n/echo still here\n")
+    ended = duologue(tmp_path, "chat", stdin="/error\n/echo still here\n")
 
     assert ended.returncode == 0
     assert (
@@ -81,7 +81,7 @@ def test_a_turn_that_fails_does_not_end_the_conversation(tmp_path: Path) -> None
 
 
 def test_an_agent_that_is_gone_ends_it(tmp_path: Path) -> None:
-    ended = duologue(tmp_path, "chat", said="/crash 3\n/echo never sent\n")
+    ended = duologue(tmp_path, "chat", stdin="/crash 3\n/echo never sent\n")
 
     assert (ended.returncode, ended.stdout) == (1, "Goodbye.")
     assert "exited with code 3" in ended.stderr
@@ -89,14 +89,14 @@ def test_an_agent_that_is_gone_ends_it(tmp_path: Path) -> None:
 
 def test_files_that_are_mentioned_go_with_the_prompt(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("some text")
-    ended = duologue(tmp_path, "chat", said="/echo look at @notes.txt, and @missing\n")
+    ended = duologue(tmp_path, "chat", stdin="/echo look at @notes.txt, and @missing\n")
 
     assert ended.stdout.count("notes.txt`, 9 characters") == 1
 
 
 def test_an_earlier_session_is_shown_again_and_goes_on(tmp_path: Path) -> None:
     duologue(tmp_path, "run", "/think of the sea")
-    ended = duologue(tmp_path, "chat", "--continue", said="/echo more\n")
+    ended = duologue(tmp_path, "chat", "--continue", stdin="/echo more\n")
 
     assert "I have thought about it." in ended.stdout
     assert "> /think of the sea" in ended.stderr
@@ -107,7 +107,7 @@ def test_an_agent_that_wants_a_login_says_by_which_methods(tmp_path: Path) -> No
     locked = [*PROGRAM, "agent", "--login"]
     refused = duologue(tmp_path, "chat", "--", *locked)
     method = refused.stderr.partition("--login ")[2].partition(":")[0]
-    let_in = duologue(tmp_path, "chat", "--login", method, "--", *locked, said="/think\n")
+    let_in = duologue(tmp_path, "chat", "--login", method, "--", *locked, stdin="/think\n")
 
     assert refused.returncode == 7
     assert (let_in.returncode, let_in.stdout) == (0, "I have thought about it.\n")
@@ -115,67 +115,67 @@ def test_an_agent_that_wants_a_login_says_by_which_methods(tmp_path: Path) -> No
 
 @TERMINALS
 def test_a_question_is_answered_and_remembered(tmp_path: Path, kind: str) -> None:
-    with terminal(tmp_path, "chat", TERM=kind) as person:
-        person.until("Ctrl-D exits.")
-        person.type("/write note.txt hello\r")
-        person.until("5. Allow, and do not ask about this again in this session")
-        person.until("Your choice")
-        person.type("5\r")
-        person.until("I wrote")
-        person.until("(end_turn")
-        person.type("/write note.txt hello\r")
-        again = person.until("(end_turn")
-        person.type(":quit\r")
+    with terminal(tmp_path, "chat", TERM=kind) as console:
+        console.until("Ctrl-D exits.")
+        console.type("/write note.txt hello\r")
+        console.until("5. Allow, and do not ask about this again in this session")
+        console.until("Your choice")
+        console.type("5\r")
+        console.until("I wrote")
+        console.until("(end_turn")
+        console.type("/write note.txt hello\r")
+        again = console.until("(end_turn")
+        console.type(":quit\r")
 
         assert "Your choice" not in again
-        assert person.wait() == 0
+        assert console.wait() == 0
 
 
 @TERMINALS
 def test_ctrl_c_cancels_a_turn_and_the_conversation_goes_on(tmp_path: Path, kind: str) -> None:
-    with terminal(tmp_path, "chat", TERM=kind) as person:
-        person.until("Ctrl-D exits.")
-        person.type("/cancel-me\r")
-        person.until("other: Wait to be cancelled")
-        person.interrupt()
-        person.until("(cancelled")
-        person.type("/think\r")
-        person.until("I have thought about it.")
-        person.until("(end_turn")
+    with terminal(tmp_path, "chat", TERM=kind) as console:
+        console.until("Ctrl-D exits.")
+        console.type("/cancel-me\r")
+        console.until("other: Wait to be cancelled")
+        console.interrupt()
+        console.until("(cancelled")
+        console.type("/think\r")
+        console.until("I have thought about it.")
+        console.until("(end_turn")
         if kind == "xterm":
-            person.until("›")  # before that, the key is lost
-        person.type("\x04")
+            console.until("›")  # before that, the key is lost
+        console.type("\x04")
 
-        assert person.wait() == 0
+        assert console.wait() == 0
 
 
 @TERMINALS
 def test_updates_between_turns_are_shown(tmp_path: Path, kind: str) -> None:
-    with terminal(tmp_path, "chat", TERM=kind) as person:
-        person.until("Ctrl-D exits.")
-        person.type("/background 2\r")
-        person.until("(end_turn")
-        person.until("This came between turns.")
-        person.type(":quit\r")
+    with terminal(tmp_path, "chat", TERM=kind) as console:
+        console.until("Ctrl-D exits.")
+        console.type("/background 2\r")
+        console.until("(end_turn")
+        console.until("This came between turns.")
+        console.type(":quit\r")
 
-        assert person.wait() == 0
+        assert console.wait() == 0
 
 
 def test_commands_settings_and_files_are_completed(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("some text")
-    with terminal(tmp_path, "chat") as person:
-        person.until("›")
-        person.type("/thi")
-        person.complete("/think")
-        person.type(" of @no")
-        person.complete("@notes.txt")
-        person.type("\r")
-        person.until("I have thought about it.")
-        person.until("(end_turn")
-        person.type(":mode arch")
-        person.complete("architect")
-        person.type("\r")
-        person.until("mode = architect")
-        person.type(":quit\r")
+    with terminal(tmp_path, "chat") as console:
+        console.until("›")
+        console.type("/thi")
+        console.complete("/think")
+        console.type(" of @no")
+        console.complete("@notes.txt")
+        console.type("\r")
+        console.until("I have thought about it.")
+        console.until("(end_turn")
+        console.type(":mode arch")
+        console.complete("architect")
+        console.type("\r")
+        console.until("mode = architect")
+        console.type(":quit\r")
 
-        assert person.wait() == 0
+        assert console.wait() == 0

@@ -18,7 +18,7 @@ from tests.cli.test_serve import served
 
 INITIALIZE = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
 
-KEEPER = """
+STORING = """
 import sys
 with open(sys.argv[1], "wb") as kept:
     for line in sys.stdin.buffer:
@@ -45,7 +45,7 @@ for line in sys.stdin.buffer:
 async def test_piped_requests_are_answered_by_a_slow_agent(tmp_path: Path, scheme: str) -> None:
     async with served(tmp_path, "--", sys.executable, "-c", SLOW) as server:
         url = scheme + server.url.removeprefix("ws")
-        ended = await asyncio.to_thread(duologue, tmp_path, "connect", url, said=INITIALIZE)
+        ended = await asyncio.to_thread(duologue, tmp_path, "connect", url, stdin=INITIALIZE)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert json.loads(ended.stdout)["result"] == {"protocolVersion": 1}
 
@@ -53,13 +53,13 @@ async def test_piped_requests_are_answered_by_a_slow_agent(tmp_path: Path, schem
 @pytest.mark.fault("LIF-19")
 @pytest.mark.parametrize("arguments", [[], ["--protocol", "v1"], ["--protocol", "v2"]])
 def test_requests_piped_to_a_command_are_answered(tmp_path: Path, arguments: list[str]) -> None:
-    said = INITIALIZE
+    sent = INITIALIZE
     if arguments == ["--protocol", "v2"]:
-        said = (
+        sent = (
             '{"jsonrpc":"2.0","id":1,"method":"initialize","params":'
             '{"protocolVersion":2,"info":{"name":"n","version":"1"},"capabilities":{}}}\n'
         )
-    ended = duologue(tmp_path, "connect", *arguments, "--", sys.executable, "-c", SLOW, said=said)
+    ended = duologue(tmp_path, "connect", *arguments, "--", sys.executable, "-c", SLOW, stdin=sent)
     assert ended.returncode == 0
     answer = json.loads(ended.stdout)
     assert (answer["id"], answer["result"]["protocolVersion"]) == (1, 2 if arguments[-1:] == ["v2"] else 1)
@@ -70,7 +70,7 @@ def test_an_answer_that_never_comes_is_waited_for_as_long_as_the_user_says(tmp_p
     never = "import sys\nfor line in sys.stdin: pass"
     command = ["--", sys.executable, "-c", never]
     began = time.monotonic()
-    ended = duologue(tmp_path, "connect", "--drain-timeout", "0.2", *command, said=INITIALIZE)
+    ended = duologue(tmp_path, "connect", "--drain-timeout", "0.2", *command, stdin=INITIALIZE)
     assert (ended.returncode, ended.stdout) == (0, "")
     assert time.monotonic() - began < 8
     assert duologue(tmp_path, "connect", "--drain-timeout", "soon", *command).returncode == 2
@@ -79,14 +79,14 @@ def test_an_answer_that_never_comes_is_waited_for_as_long_as_the_user_says(tmp_p
 @pytest.mark.fault("LIF-19")
 def test_an_agent_that_is_gone_is_not_waited_for(tmp_path: Path) -> None:
     command = ["--", sys.executable, "-c", "import sys; sys.stdin.readline(); sys.exit(3)"]
-    ended = duologue(tmp_path, "connect", "--drain-timeout", "60", *command, said=INITIALIZE)
+    ended = duologue(tmp_path, "connect", "--drain-timeout", "60", *command, stdin=INITIALIZE)
     assert json.loads(ended.stdout)["error"]["code"] == -32603
     assert ended.returncode == 1
 
 
 @pytest.mark.fault("LIF-19")
 async def test_a_prompt_that_runs_when_stdin_ends_is_cancelled_and_answered(tmp_path: Path) -> None:
-    said = [
+    sent = [
         INITIALIZE,
         json.dumps({"jsonrpc": "2.0", "id": 2, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}),
     ]
@@ -97,7 +97,7 @@ async def test_a_prompt_that_runs_when_stdin_ends_is_cancelled_and_answered(tmp_
         assert process.stdin is not None
         assert process.stdout is not None
         async with asyncio.timeout(20):
-            process.stdin.write("".join(line.strip() + "\n" for line in said).encode())
+            process.stdin.write("".join(line.strip() + "\n" for line in sent).encode())
             answer: dict[str, Any] = {}
             while answer.get("id") != 2:
                 answer = json.loads(await process.stdout.readline())
@@ -125,7 +125,7 @@ def test_an_address_that_makes_no_sense_is_a_mistake_in_the_command_line(tmp_pat
 
 def test_a_missing_server_is_reported_to_the_editor_and_on_stderr(tmp_path: Path) -> None:
     for scheme in ("ws", "http"):
-        ended = duologue(tmp_path, "connect", f"{scheme}://127.0.0.1:1", said=INITIALIZE)
+        ended = duologue(tmp_path, "connect", f"{scheme}://127.0.0.1:1", stdin=INITIALIZE)
         assert ended.returncode == 1
         assert f"cannot reach {scheme}://127.0.0.1:1/acp" in ended.stderr
         answer = json.loads(ended.stdout)
@@ -181,14 +181,14 @@ async def test_an_editor_talks_through_both_programs_to_an_agent_as_if_it_had_st
 
 
 async def test_the_frames_are_the_same_at_both_ends_of_both_programs(tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    said = [
+    stored = tmp_path / "kept"
+    sent = [
         INITIALIZE.encode(),
         b'{"jsonrpc":"2.0","id":"a","method":"b","params":{"n":12345678901234567890.10,"text":"\xf0\x9f\x8e\x88"}}\n',
         b'{ "jsonrpc" : "2.0" , "id" : 7, "method":"c" }\n',
     ]
-    async with served(tmp_path, "--", sys.executable, "-c", KEEPER, str(kept)) as server:
-        ended = await asyncio.to_thread(duologue, tmp_path, "connect", server.url, said=b"".join(said))
+    async with served(tmp_path, "--", sys.executable, "-c", STORING, str(stored)) as server:
+        ended = await asyncio.to_thread(duologue, tmp_path, "connect", server.url, stdin=b"".join(sent))
     assert ended.returncode == 0
-    assert kept.read_bytes() == b"".join(said)
-    assert ended.stdout.encode() == b"".join(said).replace(b'"method":"initialize","params"', b'"result"')
+    assert stored.read_bytes() == b"".join(sent)
+    assert ended.stdout.encode() == b"".join(sent).replace(b'"method":"initialize","params"', b'"result"')

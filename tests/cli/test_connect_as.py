@@ -86,7 +86,7 @@ def test_a_command_line_that_makes_no_sense_is_refused(tmp_path: Path, arguments
 
 def test_a_missing_command_is_reported_to_the_editor_and_on_stderr(tmp_path: Path) -> None:
     for arguments in (["connect"], ["connect", "--protocol", "v1"]):
-        ended = duologue(tmp_path, *arguments, "--", "no-such-agent", said=INITIALIZE)
+        ended = duologue(tmp_path, *arguments, "--", "no-such-agent", stdin=INITIALIZE)
         assert ended.returncode == 1
         assert "no-such-agent" in ended.stderr
         answer = json.loads(ended.stdout)

@@ -33,7 +33,7 @@ def asked(home: Path, *command: str, **more: Any) -> list[dict[str, Any]]:
         json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         for number, (method, params) in enumerate(requests)
     ]
-    ended = duologue(home, *command, said="\n".join(lines) + "\n")
+    ended = duologue(home, *command, stdin="\n".join(lines) + "\n")
     messages = [json.loads(line) for line in ended.stdout.splitlines()]
     return sorted((message for message in messages if "method" not in message), key=lambda each: each["id"])
 
@@ -53,11 +53,11 @@ def test_the_tour_looks_the_same_in_every_dialect(tmp_path: Path, dialect: str) 
 
 
 def test_a_chat_goes_on_in_a_dialect(tmp_path: Path) -> None:
-    first, _ = shown(tmp_path, "chat", "--dialect", "seed-004", said="/modes\n")
-    again, told = shown(tmp_path, "chat", "--dialect", "seed-003", "--continue", said="/modes\n")
+    first, _ = shown(tmp_path, "chat", "--dialect", "seed-004", stdin="/modes\n")
+    again, history = shown(tmp_path, "chat", "--dialect", "seed-003", "--continue", stdin="/modes\n")
 
     assert again.startswith(first)
-    assert told.count("> /modes") == 1
+    assert history.count("> /modes") == 1
 
 
 def test_the_built_in_agent_speaks_the_dialect_of_its_client(tmp_path: Path) -> None:
@@ -91,13 +91,13 @@ async def test_an_editor_of_a_dialect_uses_todays_agents(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("is_editor", [True, False])
-async def test_a_relay_translates_in_both_directions(tmp_path: Path, dialect: Dialect, is_editor: bool) -> None:
+@pytest.mark.parametrize("is_client", [True, False])
+async def test_a_relay_translates_in_both_directions(tmp_path: Path, dialect: Dialect, is_client: bool) -> None:
     """The editor or the agent speaks the dialect, and the other one what is spoken today."""
-    agent = BUILTIN if is_editor else [*BUILTIN, "--dialect", dialect]
-    flag = "--protocol" if is_editor else "--dialect"
+    agent = BUILTIN if is_client else [*BUILTIN, "--dialect", dialect]
+    flag = "--protocol" if is_client else "--dialect"
     command = [*PROGRAM, "connect", flag, dialect, "--", *agent]
-    own: Dialect | None = dialect if is_editor else None
+    own: Dialect | None = dialect if is_client else None
     async with (
         asyncio.timeout(30),
         connect(command, dialect=own, env=environment(tmp_path), permissions=Permissions.allow_everything()) as remote,
@@ -127,15 +127,15 @@ def test_the_doctor_and_the_list_of_sessions_speak_a_dialect(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["run", "x", "--dialect", "seed-005"], "seed-004"),
         (["agent", "--dialect", "seed-004", "--scenario", "a.toml"], "scenario"),
         (["connect", "--protocol", "seed-001", "ws://h"], "seed-003"),
     ],
 )
-def test_an_unknown_or_impossible_dialect_is_rejected(tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_an_unknown_or_impossible_dialect_is_rejected(tmp_path: Path, arguments: list[str], message: str) -> None:
     ended = duologue(tmp_path, *arguments)
 
     assert ended.returncode == 2
-    assert told in ended.stderr
+    assert message in ended.stderr

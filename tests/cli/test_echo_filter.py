@@ -15,7 +15,7 @@ from tests.cli.program import ODD_AGENT, duologue, terminal
 def test_a_prompt_that_is_sent_back_is_not_shown(tmp_path: Path, command: str, pieces: list[str]) -> None:
     prompt = "good day"
     arguments = [command, prompt] if command == "run" else [command]
-    ended = duologue(tmp_path, *arguments, "--", *ODD_AGENT, "echo", *pieces, said=f"{prompt}\n{prompt}\n")
+    ended = duologue(tmp_path, *arguments, "--", *ODD_AGENT, "echo", *pieces, stdin=f"{prompt}\n{prompt}\n")
 
     assert ended.stdout.startswith("heard")
     assert "good" not in ended.stderr
@@ -23,9 +23,9 @@ def test_a_prompt_that_is_sent_back_is_not_shown(tmp_path: Path, command: str, p
 
 @pytest.mark.fault("CLI-05")
 def test_on_a_terminal_it_is_only_what_was_typed(tmp_path: Path) -> None:
-    with terminal(tmp_path, "run", "good day", "--", *ODD_AGENT, "echo", "good ", "day") as person:
-        assert person.wait() == 0
-        assert "good" not in person.text
+    with terminal(tmp_path, "run", "good day", "--", *ODD_AGENT, "echo", "good ", "day") as console:
+        assert console.wait() == 0
+        assert "good" not in console.text
 
 
 @pytest.mark.parametrize("pieces", [["good evening"], ["good ", "evening"], ["good day", "and good evening"]])

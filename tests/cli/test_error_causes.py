@@ -28,12 +28,12 @@ CAUSES: list[tuple[Any, str]] = [
 def test_the_cause_is_shown_with_the_code_and_is_in_the_json(tmp_path: Path, data: Any, cause: str) -> None:
     error = {"code": -32603, "message": "Internal error", "data": data}
     ended = duologue(tmp_path, "run", "hi", "--json", "--", *ODD_AGENT, "error", json.dumps(error))
-    told = json.loads(ended.stdout.splitlines()[-1])
+    event = json.loads(ended.stdout.splitlines()[-1])
 
     assert ended.returncode == 1
     assert f"duologue: the agent answered with an error: Internal error (-32603): {cause}\n" in ended.stderr
-    assert (told["event"], told["code"], told["error"]) == ("Error", 1, error)
-    assert told["message"].endswith(cause)
+    assert (event["event"], event["code"], event["error"]) == ("Error", 1, error)
+    assert event["message"].endswith(cause)
 
 
 @pytest.mark.fault("CLI-06")
@@ -41,15 +41,15 @@ def test_the_cause_is_shown_with_the_code_and_is_in_the_json(tmp_path: Path, dat
 def test_a_person_sees_the_cause_and_it_does_nothing(tmp_path: Path, command: str) -> None:
     error = {"code": -32603, "message": "Internal error", "data": {"details": "no \x1b[2J\u202ecredit\x07"}}
     prompt = ["hi"] if command == "run" else []
-    with terminal(tmp_path, command, *prompt, "--", *ODD_AGENT, "error", json.dumps(error), TERM="dumb") as person:
+    with terminal(tmp_path, command, *prompt, "--", *ODD_AGENT, "error", json.dumps(error), TERM="dumb") as console:
         if command == "chat":
-            person.until("> ")
-            person.type("hi\r")
-        person.until("Internal error (-32603): no credit")
+            console.until("> ")
+            console.type("hi\r")
+        console.until("Internal error (-32603): no credit")
         if command == "chat":
-            person.until("> ")
-            person.type("\x04")
-        assert person.wait() == (1 if command == "run" else 0)
+            console.until("> ")
+            console.type("\x04")
+        assert console.wait() == (1 if command == "run" else 0)
 
 
 @pytest.mark.parametrize(

@@ -79,10 +79,10 @@ def test_sessions_are_listed_shown_searched_and_exported(tmp_path: Path) -> None
 
 def test_a_session_that_is_open_somewhere_else_is_left_out_of_a_search_and_nothing_else_is(tmp_path: Path) -> None:
     duologue(tmp_path, "run", "/echo a needle")
-    with terminal(tmp_path, "chat") as person:
-        person.until("Ctrl-D exits.")
-        person.type("/think of a needle\r")
-        person.until("(end_turn")
+    with terminal(tmp_path, "chat") as console:
+        console.until("Ctrl-D exits.")
+        console.type("/think of a needle\r")
+        console.until("(end_turn")
         found = duologue(tmp_path, "sessions", "search", "needle")
 
     assert found.returncode == 0
@@ -94,11 +94,11 @@ def test_stored_text_of_an_agent_cannot_control_a_terminal(tmp_path: Path) -> No
     duologue(tmp_path, "run", "/odd-text")
     (listed,) = duologue(tmp_path, "sessions", "--json").stdout.splitlines()
     shown = duologue(tmp_path, "sessions", "show", json.loads(listed)["session_id"])
-    with terminal(tmp_path, "sessions", "show", json.loads(listed)["session_id"]) as person:
-        person.until("your client survived")
+    with terminal(tmp_path, "sessions", "show", json.loads(listed)["session_id"]) as console:
+        console.until("your client survived")
 
     assert "\x1b[31m" in shown.stdout
-    assert person.raw.count(b"\x1b") == 0
+    assert console.raw.count(b"\x1b") == 0
 
 
 def test_sessions_of_here_are_those_of_this_directory(tmp_path: Path) -> None:

@@ -17,33 +17,33 @@ WAITING = "echo first; while [ ! -e go ]; do sleep 0.05; done; echo second"
 @pytest.mark.parametrize("command", ["run", "chat"])
 def test_a_person_sees_the_output_of_a_command_before_it_ends(tmp_path: Path, command: str) -> None:
     prompt = f"/run sh -c '{WAITING}'"
-    with terminal(tmp_path, *([command, "--yes"] if command == "chat" else [command, prompt, "--yes"])) as person:
+    with terminal(tmp_path, *([command, "--yes"] if command == "chat" else [command, prompt, "--yes"])) as console:
         if command == "chat":
-            person.until("›")
-            person.type(f"{prompt}\r")
-        person.until("○ execute")
-        assert "second\n" not in person.until("\n    first\n")
+            console.until("›")
+            console.type(f"{prompt}\r")
+        console.until("○ execute")
+        assert "second\n" not in console.until("\n    first\n")
         (tmp_path / "go").touch()
-        assert person.until("● execute").count("    second\n") == 1
-        person.until("end_turn")
+        assert console.until("● execute").count("    second\n") == 1
+        console.until("end_turn")
 
 
 def test_off_a_terminal_it_goes_to_stderr_once_and_in_its_place(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "run", "/run sh -c 'echo out; echo err >&2; exit 3'", "--yes")
-    talk = [line for line in ended.stderr.splitlines() if "sh -c" not in line]
+    lines = [line for line in ended.stderr.splitlines() if "sh -c" not in line]
 
-    assert talk.count("    out") == talk.count("    err") == 1
-    assert "    exited with code 3" in talk
+    assert lines.count("    out") == lines.count("    err") == 1
+    assert "    exited with code 3" in lines
     assert "    out" not in ended.stdout
 
 
-async def _start(terminals: Terminals, script: str, place: str) -> str:
-    return await terminals.create("s", "sh", ["-c", script], env={}, cwd=place, roots=[place], limit=None)
+async def _start(terminals: Terminals, script: str, cwd: str) -> str:
+    return await terminals.create("s", "sh", ["-c", script], env={}, cwd=cwd, roots=[cwd], limit=None)
 
 
-async def _shown(script: str, place: Path, *, is_late: bool = False) -> list[str]:
+async def _shown(script: str, cwd: Path, *, is_late: bool = False) -> list[str]:
     terminals, shown = Terminals(), list[str]()
-    terminal_id = await _start(terminals, script, str(place))
+    terminal_id = await _start(terminals, script, str(cwd))
     if is_late:
         await terminals.wait("s", terminal_id)
     live = LiveOutput(terminals, terminal_id, shown.append, lambda: True)

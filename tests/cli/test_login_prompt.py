@@ -11,34 +11,34 @@ from tests.cli.program import duologue, terminal
 
 AGENTS = Path(__file__).parents[1] / "client"
 LOCKED = [sys.executable, str(AGENTS / "locked_agent.py")]
-MORTAL = [sys.executable, str(AGENTS / "exiting_agent.py")]
+EXITING_AGENT = [sys.executable, str(AGENTS / "exiting_agent.py")]
 
 
 @pytest.mark.rule(38)
 @pytest.mark.parametrize("command", ["run", "chat"])
 def test_a_person_chooses_a_method_and_logs_in_on_the_terminal(tmp_path: Path, command: str) -> None:
     prompt = ["hello"] if command == "run" else []
-    with terminal(tmp_path, command, *prompt, "--", *LOCKED, str(tmp_path), TERM="dumb") as person:
-        listed = person.until("Your choice")
-        person.type("1\n")
-        person.until("Your name? ")
-        person.type("Ada\n")
+    with terminal(tmp_path, command, *prompt, "--", *LOCKED, str(tmp_path), TERM="dumb") as console:
+        listed = console.until("Your choice")
+        console.type("1\n")
+        console.until("Your name? ")
+        console.type("Ada\n")
         if command == "chat":
-            person.until("Ctrl-D exits.")
-            person.type("hello\n")
-        person.until("welcome")
-        person.until("(end_turn")
+            console.until("Ctrl-D exits.")
+            console.type("hello\n")
+        console.until("welcome")
+        console.until("(end_turn")
         if command == "chat":
-            person.type("\x04")
+            console.type("\x04")
 
-        assert person.wait() == 0
+        assert console.wait() == 0
     assert "1. Shell (in a terminal)" in listed
     assert "2. Older (in a terminal: tool login)" in listed
     assert "3. Key (by the environment: LOCKED_KEY)" in listed
 
 
 @pytest.mark.parametrize(
-    ("choice", "told"),
+    ("choice", "message"),
     [
         ("\n", "--login shell: Shell (in a terminal)"),
         ("3\n", "set LOCKED_KEY in the environment first"),
@@ -46,16 +46,16 @@ def test_a_person_chooses_a_method_and_logs_in_on_the_terminal(tmp_path: Path, c
         ("1\nBob\n", "ended with 3"),
     ],
 )
-def test_a_login_that_did_not_happen_has_its_own_code(tmp_path: Path, choice: str, told: str) -> None:
-    with terminal(tmp_path, "run", "hello", "--", *LOCKED, str(tmp_path)) as person:
-        person.until("Your choice")
+def test_a_login_that_did_not_happen_has_its_own_code(tmp_path: Path, choice: str, message: str) -> None:
+    with terminal(tmp_path, "run", "hello", "--", *LOCKED, str(tmp_path)) as console:
+        console.until("Your choice")
         for line in choice.splitlines(keepends=True):
-            person.type(line)
+            console.type(line)
             if line == "1\n":
-                person.until("Your name? ")
-        person.until(told)
+                console.until("Your name? ")
+        console.until(message)
 
-        assert person.wait() == 7
+        assert console.wait() == 7
 
 
 def test_off_a_terminal_the_methods_are_listed_and_a_terminal_is_missed(tmp_path: Path) -> None:
@@ -71,21 +71,21 @@ def test_off_a_terminal_the_methods_are_listed_and_a_terminal_is_missed(tmp_path
 
 
 def test_a_chat_goes_on_after_its_agent_has_crashed(tmp_path: Path) -> None:
-    with terminal(tmp_path, "chat", TERM="dumb") as person:
-        person.until("Ctrl-D exits.")
-        person.type("/crash 3\n")
-        person.until("exited with code 3")
-        person.until("your next line starts the agent again")
-        person.type("/echo still here\n")
-        person.until("You said: still here")
-        person.until("(end_turn")
-        person.type("\x04")
+    with terminal(tmp_path, "chat", TERM="dumb") as console:
+        console.until("Ctrl-D exits.")
+        console.type("/crash 3\n")
+        console.until("exited with code 3")
+        console.until("your next line starts the agent again")
+        console.type("/echo still here\n")
+        console.until("You said: still here")
+        console.until("(end_turn")
+        console.type("\x04")
 
-        assert person.wait() == 0
+        assert console.wait() == 0
 
 
 def test_a_stalled_agent_is_reported_and_its_turn_cancelled(tmp_path: Path) -> None:
-    ended = duologue(tmp_path, "run", "wait", "--stall-timeout", "0.3", "--", *MORTAL, str(tmp_path))
+    ended = duologue(tmp_path, "run", "wait", "--stall-timeout", "0.3", "--", *EXITING_AGENT, str(tmp_path))
 
     assert ended.returncode == 6
     assert "no activity for 0.3 s\n" in ended.stderr

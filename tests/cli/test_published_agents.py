@@ -51,9 +51,9 @@ def test_an_agent_that_offers_to_resume_and_cannot_loads_the_session(tmp_path: P
     ended = run(tmp_path, "resume-missing", "--continue", "--json")
 
     assert ended.returncode == 0
-    heard = events(ended)
-    assert [event["event"] for event in heard] == ["Session", "Text", "End"]
-    assert heard[1]["text"] == "hello"  # and not what was said long ago
+    received = events(ended)
+    assert [event["event"] for event in received] == ["Session", "Text", "End"]
+    assert received[1]["text"] == "hello"  # and not what was said long ago
 
 
 @pytest.mark.fault("ORD-21")

@@ -14,7 +14,7 @@ from tests.cli.program import ODD_AGENT, duologue, terminal
 from tests.recording.canaries import Canaries
 
 
-def _kept(home: Path) -> list[Path]:
+def _recordings(home: Path) -> list[Path]:
     return sorted((home / "data" / "duologue" / "recordings").iterdir())
 
 
@@ -33,7 +33,7 @@ def test_a_run_is_recorded_in_the_file_that_is_named(tmp_path: Path) -> None:
 
 def test_a_recording_without_a_name_is_listed_shown_searched_and_exported(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "run", "/echo of the sea", "--record")
-    (path,) = _kept(tmp_path)
+    (path,) = _recordings(tmp_path)
     assert ended.stderr.startswith(f"recording to {path}\n")
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
@@ -70,12 +70,12 @@ def test_recordings_are_listed_also_if_the_agent_lists_nothing(tmp_path: Path) -
     ended = duologue(tmp_path, "sessions", "--", *ODD_AGENT, "plain")
 
     assert ended.returncode == 2
-    assert ended.stdout.startswith(_kept(tmp_path)[0].name)
+    assert ended.stdout.startswith(_recordings(tmp_path)[0].name)
     assert "cannot list its sessions" in ended.stderr
 
 
 def test_a_chat_is_recorded(tmp_path: Path) -> None:
-    duologue(tmp_path, "chat", "--record", "chat.acp", said="hello\n/echo bye\n")
+    duologue(tmp_path, "chat", "--record", "chat.acp", stdin="hello\n/echo bye\n")
 
     assert sum(entry.dir == "out" for entry in read_recording(tmp_path / "chat.acp")) >= 4
 
@@ -86,7 +86,7 @@ def test_a_chat_on_a_terminal_says_where_it_is_recorded(tmp_path: Path) -> None:
         screen.until("›")
         screen.type("\x04")
         assert screen.wait() == 0
-    assert len(_kept(tmp_path)) == 1
+    assert len(_recordings(tmp_path)) == 1
 
 
 @pytest.mark.parametrize(

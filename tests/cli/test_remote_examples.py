@@ -22,13 +22,13 @@ def run(example: str, url: str, home: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("example", "said"), [("remote_client.py", "ended: end_turn"), ("notebook.py", "You said: hello from a notebook")]
+    ("example", "output"), [("remote_client.py", "ended: end_turn"), ("notebook.py", "You said: hello from a notebook")]
 )
-async def test_the_examples_for_remote_agents_run(example: str, said: str, tmp_path: Path) -> None:
+async def test_the_examples_for_remote_agents_run(example: str, output: str, tmp_path: Path) -> None:
     async with served(tmp_path, "--", *PROGRAM, "agent") as server:
         ended = await asyncio.to_thread(run, example, server.url, tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert said in ended.stdout
+    assert output in ended.stdout
 
 
 def test_an_unreachable_url_is_reported_in_one_line(tmp_path: Path) -> None:

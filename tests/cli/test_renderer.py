@@ -12,7 +12,7 @@ from duologue.cli.console.form_prompt import read_value
 from duologue.conversation.updates import FileChange
 from tests.cli.program import duologue
 
-SAID_AND_SHOWN = {
+PROMPTS_AND_OUTPUT = {
     "/notice warning": "warning: This is a notice: It is no part of the conversation.\n",
     "/compact": "compacting the context: completed\n",
     "/subagent": "subagent Scout: idle\n",
@@ -25,11 +25,11 @@ SAID_AND_SHOWN = {
 
 
 def test_every_kind_of_event_is_shown_on_stderr(tmp_path: Path) -> None:
-    ended = duologue(tmp_path, "chat", said="\n".join(SAID_AND_SHOWN))
+    ended = duologue(tmp_path, "chat", stdin="\n".join(PROMPTS_AND_OUTPUT))
 
     assert ended.returncode == 0
-    assert [said for said, shown in SAID_AND_SHOWN.items() if shown not in ended.stderr] == []
-    assert [said for said, shown in SAID_AND_SHOWN.items() if shown in ended.stdout] == []
+    assert [prompt for prompt, shown in PROMPTS_AND_OUTPUT.items() if shown not in ended.stderr] == []
+    assert [prompt for prompt, shown in PROMPTS_AND_OUTPUT.items() if shown in ended.stdout] == []
 
 
 def test_a_location_is_shown_when_it_changes(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_field_of_a_form_is_read_as_it_wants_to_be(field: dict[str, object], t
 
 
 @pytest.mark.parametrize(
-    ("field", "text", "told"),
+    ("field", "text", "message"),
     [
         ({"type": "string", "oneOf": [{"const": "a"}]}, "b", "one of: a"),
         ({"type": "string"}, "", "required"),
@@ -102,6 +102,6 @@ def test_a_field_of_a_form_is_read_as_it_wants_to_be(field: dict[str, object], t
         ({"type": "array", "items": {"enum": ["x"]}}, "x, z", "z is none of: x"),
     ],
 )
-def test_invalid_input_for_a_field_is_rejected(field: dict[str, object], text: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_invalid_input_for_a_field_is_rejected(field: dict[str, object], text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         read_value(field, text)

@@ -62,7 +62,7 @@ def test_the_exit_code_says_how_it_ended(tmp_path: Path, prompt: str, code: int)
 
 
 @pytest.mark.parametrize(
-    ("kind", "code", "told"),
+    ("kind", "code", "message"),
     [
         ("silent", 9, "(end_turn"),
         ("broken", 8, "duologue: "),
@@ -70,15 +70,15 @@ def test_the_exit_code_says_how_it_ended(tmp_path: Path, prompt: str, code: int)
         ("locked", 7, "requires a login: who are you"),
     ],
 )
-def test_each_misbehaviour_of_an_agent_has_its_exit_code(tmp_path: Path, kind: str, code: int, told: str) -> None:
+def test_each_misbehaviour_of_an_agent_has_its_exit_code(tmp_path: Path, kind: str, code: int, message: str) -> None:
     ended = duologue(tmp_path, "run", "hi", "--", *ODD_AGENT, kind)
 
     assert (ended.returncode, ended.stdout) == (code, "")
-    assert told in ended.stderr
+    assert message in ended.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["run", "hi", "--mode", "sleep"], "unknown mode 'sleep'; available: ask, architect, code"),
         (["run", "hi", "--set", "colour=red"], "unknown setting 'colour'"),
@@ -92,16 +92,16 @@ def test_each_misbehaviour_of_an_agent_has_its_exit_code(tmp_path: Path, kind: s
         (["run", "-f", "-"], "the prompt is empty"),
     ],
 )
-def test_a_wrong_command_line_says_what_would_be_right(tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_a_wrong_command_line_says_what_would_be_right(tmp_path: Path, arguments: list[str], message: str) -> None:
     (tmp_path / "config.toml").touch()
     ended = duologue(tmp_path, *arguments)
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert told in ended.stderr
+    assert message in ended.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["run"], "run needs either a prompt"),
         (["run", "hi", "-f", "-"], "run needs either a prompt"),
@@ -118,17 +118,17 @@ def test_a_wrong_command_line_says_what_would_be_right(tmp_path: Path, arguments
     ],
 )
 def test_a_command_line_that_makes_no_sense_starts_nothing(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:
         main(arguments)
 
     assert left.value.code == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["run", "hi", "--agent", "absent"], "unknown agent 'absent'; known agents: builtin"),
         (["run", "hi", "--set", "model"], "expected NAME=VALUE"),
@@ -151,7 +151,11 @@ def test_a_command_line_that_makes_no_sense_starts_nothing(
     ],
 )
 def test_impossible_arguments_are_rejected_before_an_agent_is_started(
-    tmp_path: Path, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -159,7 +163,7 @@ def test_impossible_arguments_are_rejected_before_an_agent_is_started(
     code = main(arguments)
 
     assert code == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_command_that_does_not_exist_is_an_error_of_the_agent(tmp_path: Path) -> None:
@@ -172,12 +176,12 @@ def test_a_command_that_does_not_exist_is_an_error_of_the_agent(tmp_path: Path) 
 def test_the_prompt_comes_from_stdin_or_a_file(tmp_path: Path) -> None:
     (tmp_path / "prompt.txt").write_text("/echo from a file")
 
-    assert "You said: from stdin" in duologue(tmp_path, "run", "-f", "-", said="/echo from stdin").stdout
+    assert "You said: from stdin" in duologue(tmp_path, "run", "-f", "-", stdin="/echo from stdin").stdout
     assert "You said: from a file" in duologue(tmp_path, "run", "-f", "prompt.txt").stdout
 
 
 def test_a_prompt_that_is_no_text_is_not_sent(tmp_path: Path) -> None:
-    ended = duologue(tmp_path, "run", "-f", "-", said=b"\xff\xfe")
+    ended = duologue(tmp_path, "run", "-f", "-", stdin=b"\xff\xfe")
 
     assert (ended.returncode, ended.stderr) == (2, "duologue: the prompt is not UTF-8\n")
 
@@ -246,18 +250,18 @@ def test_words_of_the_agent_in_an_error_are_marked_as_such(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "message"),
     [
         (["true"], "'true' exited with code 0 before it answered `initialize`; is it an ACP agent? Many need a flag"),
         (["echo", "hello"], "it printed 1 line that is not the protocol, beginning with b'hello'; is it an ACP agent?"),
         (["sh", "-c", "echo no key >&2; exit 3"], "'sh' exited with code 3 before it answered `initialize`\nno key\n"),
     ],
 )
-def test_a_command_that_exits_at_once_is_reported_with_a_hint(tmp_path: Path, command: list[str], told: str) -> None:
+def test_a_command_that_exits_at_once_is_reported_with_a_hint(tmp_path: Path, command: list[str], message: str) -> None:
     ended = duologue(tmp_path, "run", "hi", "--", *command)
 
     assert ended.returncode == 1
-    assert told in ended.stderr
+    assert message in ended.stderr
 
 
 # --- permissions
@@ -347,16 +351,16 @@ def test_the_closing_line_has_tokens_and_cost(tmp_path: Path) -> None:
 
 def test_json_has_one_event_per_line_with_the_frame_it_came_in(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "run", "/write note.txt hello", "--json", "--yes")
-    told = events(ended)
-    kinds = [event["event"] for event in told]
+    received = events(ended)
+    kinds = [event["event"] for event in received]
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert (kinds[0], kinds[-1]) == ("Session", "End")
     assert {"ToolCall", "Text"} <= set(kinds)
-    from_agent = [event for event in told if event["event"] in ("ToolCall", "Text")]
+    from_agent = [event for event in received if event["event"] in ("ToolCall", "Text")]
     assert {event["raw"]["method"] for event in from_agent} == {"session/update", "session/request_permission"}
-    assert told[-1]["stop_reason"] == "end_turn"
-    assert told[-1]["code"] == 0
+    assert received[-1]["stop_reason"] == "end_turn"
+    assert received[-1]["code"] == 0
 
 
 def test_json_tells_of_denials_and_errors(tmp_path: Path) -> None:
@@ -392,12 +396,12 @@ def test_an_agent_that_ignores_ctrl_c_is_abandoned(monkeypatch: pytest.MonkeyPat
             out.read()
 
     monkeypatch.setattr("duologue.client.agent.CANCEL_SECONDS", 0.1)
-    person = threading.Thread(target=interrupt)
-    person.start()
+    console = threading.Thread(target=interrupt)
+    console.start()
     with open(writing, "w") as out:
         monkeypatch.setattr(sys, "stdout", out)
         code = main(["run", "hi", "--cwd", str(tmp_path), "--", *ODD_AGENT, "stuck"])
-    person.join()
+    console.join()
 
     assert code == 130
 

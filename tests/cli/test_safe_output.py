@@ -88,15 +88,15 @@ def test_only_data_off_a_terminal_is_exact() -> None:
 
 def test_bytes_of_another_program_pass_unchanged_off_a_terminal_and_as_text_on_one() -> None:
     data = "é\x1b[2Jü".encode() + b"\xff"
-    kept, screen = io.BytesIO(), _Terminal()
-    file = io.TextIOWrapper(kept)
+    buffer, screen = io.BytesIO(), _Terminal()
+    file = io.TextIOWrapper(buffer)
     for piece in (data[:1], data[1:]):
         SafeOutput(file).write_bytes(piece)
     out = SafeOutput(screen)
     for piece in (data[:1], data[1:]):
         out.write_bytes(piece)
 
-    assert kept.getvalue() == data
+    assert buffer.getvalue() == data
     assert screen.getvalue() == "éü\ufffd"
 
 
@@ -127,7 +127,7 @@ TRUSTED = {"output.py", "words.py", "fancy.py", "interrupts.py"}
 @pytest.mark.fault("CLI-01")
 @pytest.mark.parametrize("path", sorted(Path(duologue.cli.__path__[0]).glob("*.py")), ids=lambda path: path.name)
 def test_no_module_goes_around_the_safe_output(path: Path) -> None:
-    assert _ways_around(path.read_text(), path.name in TRUSTED) == []
+    assert _unsafe_writes(path.read_text(), path.name in TRUSTED) == []
 
 
 @pytest.mark.parametrize(
@@ -135,10 +135,10 @@ def test_no_module_goes_around_the_safe_output(path: Path) -> None:
     ["print('x')", "sys.__stderr__.write(x)", "os.write(1, x)", "sys.stdout.buffer.write(x)", "out.trusted.write(x)"],
 )
 def test_a_way_around_is_found(code: str) -> None:
-    assert _ways_around(code, is_trusted=False) != []
+    assert _unsafe_writes(code, is_trusted=False) != []
 
 
-def _ways_around(code: str, is_trusted: bool) -> list[str]:
+def _unsafe_writes(code: str, is_trusted: bool) -> list[str]:
     nodes = [ast.unparse(node) for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Attribute | ast.Name)]
     bad = [node for node in nodes if node in ("print", "os.write", "sys.stdout.buffer", "sys.stderr.buffer")]
     bad += [node for node in nodes if node in ("sys.__stdout__", "sys.__stderr__")]

@@ -37,8 +37,8 @@ class Server:
         """Wait for the end of the server; return its exit code and stderr."""
         self.process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(SECONDS):
-            _, said = await self.process.communicate()
-        return self.process.returncode or 0, said.decode()
+            _, stderr = await self.process.communicate()
+        return self.process.returncode or 0, stderr.decode()
 
 
 @asynccontextmanager
@@ -65,14 +65,14 @@ async def test_a_command_is_served_to_clients_that_have_the_url(tmp_path: Path, 
         url = server.url.replace("ws:", f"{scheme}:")
         async with connect(url) as one, connect(url) as other:
             first, second = await one.new_session(tmp_path), await other.new_session(tmp_path)
-            turns = await asyncio.gather(_say(first, "hello"), _say(second, "hello"))
+            turns = await asyncio.gather(_text_of(first, "hello"), _text_of(second, "hello"))
         code, _ = await server.stop()
 
     assert list(turns) == ["end_turn", "end_turn"]
     assert code == 0
 
 
-async def _say(session: ClientSession, text: str) -> str | None:
+async def _text_of(session: ClientSession, text: str) -> str | None:
     return (await session.prompt(text)).stop_reason
 
 
@@ -89,19 +89,19 @@ async def test_the_access_log_is_json_and_has_no_secrets(tmp_path: Path) -> None
         async with httpx2.AsyncClient(trust_env=False) as client:
             await client.get(f"{base}/metrics?token={token}")
             await client.get(f"{base}/metrics?x={token}", headers={"Authorization": f"Bearer {token}"})
-        _, said = await server.stop()
+        _, stderr = await server.stop()
 
-    lines = [json.loads(line) for line in said.splitlines()]
+    lines = [json.loads(line) for line in stderr.splitlines()]
     assert [(line["path"], line["status"], line["caller"]) for line in lines] == [
         ("/metrics", 401, None),
         ("/metrics", 200, "owner"),
     ]
-    assert token not in said
+    assert token not in stderr
 
 
 @pytest.mark.fault("HTT-05")
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--host", "0.0.0.0"], "without TLS"),
         (["--host", "::"], "without TLS"),
@@ -110,11 +110,11 @@ async def test_the_access_log_is_json_and_has_no_secrets(tmp_path: Path) -> None
         (["--port", "1", "--host", "192.0.2.1", "--behind-tls-proxy"], "cannot listen"),
     ],
 )
-def test_an_unsafe_server_does_not_start(tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_an_unsafe_server_does_not_start(tmp_path: Path, arguments: list[str], message: str) -> None:
     ended = duologue(tmp_path, "serve", *arguments)
 
     assert ended.returncode == 1
-    assert told in ended.stderr
+    assert message in ended.stderr
     assert ended.stdout == ""
 
 

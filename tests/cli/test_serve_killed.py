@@ -37,8 +37,8 @@ async def test_acknowledged_records_survive_a_killed_server(tmp_path: Path) -> N
     async with served(tmp_path, "--", *agent_command) as server, connect(server.url) as agent:
         assert session.id in [info.session_id for info in await agent.list_sessions()]
         loaded = await agent.load_session(session.id, tmp_path)
-        said = "".join(message.text for message in loaded.transcript.messages if message.role == "agent")
-        assert whole.text in said
+        text = "".join(message.text for message in loaded.transcript.messages if message.role == "agent")
+        assert whole.text in text
         again = await loaded.prompt("/echo goes on")
         assert "goes on" in again.text
 

@@ -22,8 +22,8 @@ from tests.cli.program import duologue
 PATCH = "/w/a /w/a\n--- /dev/null\n+++ /w/a\n@@ -0,0 +1 @@\n+x\n"
 
 
-def shown(home: Path, *arguments: str, said: str = "") -> tuple[str, str]:
-    ended = duologue(home, *arguments, said=said)
+def shown(home: Path, *arguments: str, stdin: str = "") -> tuple[str, str]:
+    ended = duologue(home, *arguments, stdin=stdin)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout, re.sub(r"\d+\.\d s", "N s", ended.stderr)
 
@@ -46,14 +46,14 @@ def test_the_flag_makes_the_difference_on_the_wire(tmp_path: Path) -> None:
 
 
 def test_a_chat_goes_on_in_the_other_version(tmp_path: Path) -> None:
-    first, _ = shown(tmp_path, "chat", "--v2", said="/modes\n/notice\n")
-    again, told = shown(tmp_path, "chat", "--continue", said="/modes\n")
-    newer, told_again = shown(tmp_path, "chat", "--continue", "--v2", said="/modes\n")
+    first, _ = shown(tmp_path, "chat", "--v2", stdin="/modes\n/notice\n")
+    again, history = shown(tmp_path, "chat", "--continue", stdin="/modes\n")
+    newer, history_again = shown(tmp_path, "chat", "--continue", "--v2", stdin="/modes\n")
 
     assert again.startswith(first)
     assert newer.startswith(again)
-    assert told.count("> /modes") == 1
-    assert told_again.count("> /modes") == 2
+    assert history.count("> /modes") == 1
+    assert history_again.count("> /modes") == 2
 
 
 def test_a_switch_of_the_mode_is_shown(tmp_path: Path) -> None:
@@ -74,39 +74,39 @@ def test_sessions_are_listed_over_version_2(tmp_path: Path) -> None:
 # --- what a screen makes of it
 
 
-class Paper(ConsoleOutput):
-    """A screen that can be read; `news` returns the other output (not the agent's text) since the last call."""
+class ReadableOutput(ConsoleOutput):
+    """A screen that can be read; `new_output` returns the other output (not the agent's text) since the last call."""
 
     def __init__(self) -> None:
-        self.out, self.talk = StringIO(), StringIO()
-        super().__init__(self.out, self.talk, Path("/w"), Terminals())
+        self.out, self.err = StringIO(), StringIO()
+        super().__init__(self.out, self.err, Path("/w"), Terminals())
 
-    def news(self) -> str:
-        said = self.talk.getvalue()
-        self.talk.seek(0)
-        self.talk.truncate()
-        return said
+    def new_output(self) -> str:
+        text = self.err.getvalue()
+        self.err.seek(0)
+        self.err.truncate()
+        return text
 
 
 def test_output_of_the_agent_s_own_commands_is_shown_as_it_arrives() -> None:
-    screen = Paper()
+    screen = ReadableOutput()
     call: dict[str, Any] = {"tool_call_id": "c", "title": "make", "kind": "execute"}
     part = TerminalPart("t")
     screen.show(ToolCall(**call, status="pending"))
     screen.show(Terminal(terminal_id="t", command="make"))
     screen.show(TerminalOutput(terminal_id="t", data=b"one\nca"))
     screen.show(ToolCall(**call, status="in_progress", content=[part]))
-    assert screen.news() == "○ execute: make\n    one\n"
+    assert screen.new_output() == "○ execute: make\n    one\n"
     screen.show(TerminalOutput(terminal_id="t", data="fé".encode()[:2]))
     screen.show(TerminalOutput(terminal_id="t", data="fé".encode()[2:] + b"\n\x1b[2Jtwo\n"))
-    assert screen.news() == "    café\n    two\n"
+    assert screen.new_output() == "    café\n    two\n"
     screen.show(Terminal(terminal_id="t", output="one\ncafé\n\x1b[2Jtwo\n".encode(), exit=TerminalExit(exit_code=2)))
     screen.show(ToolCall(**call, status="failed", content=[part]))
-    assert screen.news() == "✗ execute: make\n    exited with code 2\n"
+    assert screen.new_output() == "✗ execute: make\n    exited with code 2\n"
 
 
 def test_output_that_was_cut_is_shown_with_a_mark() -> None:
-    screen = Paper()
+    screen = ReadableOutput()
     call: dict[str, Any] = {"tool_call_id": "c", "title": "make", "kind": "execute"}
     screen.show(ToolCall(**call, status="in_progress", content=[TerminalPart("t")]))
     screen.show(TerminalOutput(terminal_id="t", data=b"one\n"))
@@ -115,12 +115,12 @@ def test_output_that_was_cut_is_shown_with_a_mark() -> None:
     screen.show(Terminal(terminal_id="t", output=b"ten\n", is_truncated=True))
     screen.show(ToolCall(**call, status="completed", content=[TerminalPart("t")]))
 
-    shown_lines = screen.news().splitlines()
+    shown_lines = screen.new_output().splitlines()
     assert [line.strip() for line in shown_lines[1:-1]] == ["one", "…", "eight", "nine", "ten"]
 
 
 def test_only_the_new_part_of_a_whole_message_is_shown() -> None:
-    screen = Paper()
+    screen = ReadableOutput()
     screen.show(Text(text="Hello ", message_id="a"))
     screen.show(_message("agent", "a", "Hello world."))
     screen.show(_message("agent", "a", "Hello world."))
@@ -134,7 +134,7 @@ def test_only_the_new_part_of_a_whole_message_is_shown() -> None:
     screen.pause()
 
     assert screen.out.getvalue() == "Hello world.\nAnd more.Or less."
-    assert screen.news() == "> Said elsewhere\nh\nm\nthe agent is _dreaming\n"
+    assert screen.new_output() == "> Said elsewhere\nh\nm\nthe agent is _dreaming\n"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ def send(**message: Any) -> None:
     sys.stdout.flush()
 
 
-def say(text: str) -> None:
+def send_text(text: str) -> None:
     update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
     send(method="session/update", params={"sessionId": "s", "update": update})
 
@@ -28,7 +28,7 @@ def answer(message: dict[str, Any], questions: list[dict[str, Any]]) -> None:
             for number, question in enumerate(questions):
                 send(id=f"q{number}", method="session/request_permission", params={"sessionId": "s", **question})
                 outcome = json.loads(sys.stdin.readline())["result"]["outcome"]
-                say(f"answer {number}: {outcome.get('optionId', outcome['outcome'])}\n\n")
+                send_text(f"answer {number}: {outcome.get('optionId', outcome['outcome'])}\n\n")
             result = {"stopReason": "end_turn"}
         case _:
             result = {}

@@ -18,7 +18,7 @@ def update(**fields: Any) -> None:
     send(method="session/update", params={"sessionId": "s", "update": fields})
 
 
-def say(text: str) -> None:
+def send_text(text: str) -> None:
     update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": text})
 
 
@@ -54,10 +54,10 @@ def main() -> None:
                 send(id=number, result={"sessionId": "s"})
             case "session/prompt":
                 for text in flood(kind):
-                    say(text)
+                    send_text(text)
                 if kind == "diff":
                     diff()
-                say("\n\nthat was all\n\n")
+                send_text("\n\nthat was all\n\n")
                 send(id=number, result={"stopReason": "end_turn"})
             case _ if number is not None:
                 send(id=number, result={})

@@ -208,14 +208,14 @@ async def run_turn(name: str, directory: str) -> None:
         await asyncio.sleep(0.05)
         return False
 
-    said: list[bytes] = []
+    stderr: list[bytes] = []
     command = [sys.executable, "-m", "tests.hostile.growth", "agent", name]
     outcome = ""
     dropped = -1
     try:
         async with (
             connect(
-                command, permissions=Permissions(on_request=deny_later), workspace=Workspace(), on_stderr=said.append
+                command, permissions=Permissions(on_request=deny_later), workspace=Workspace(), on_stderr=stderr.append
             ) as agent,
             agent.new_session(directory) as session,
         ):
@@ -233,7 +233,7 @@ async def run_turn(name: str, directory: str) -> None:
     except Exception as error:
         outcome = f"{type(error).__name__}: {error}"[:300]
     peak = peak_bytes()
-    answers = b"".join(said).decode(errors="replace")
+    answers = b"".join(stderr).decode(errors="replace")
     print(json.dumps({"peak": peak, "outcome": outcome, "dropped": dropped, "answers": answers}))
 
 

@@ -60,7 +60,7 @@ def text(label: str, more: str = "") -> Json:
 SESSION = bad("L-session")
 
 
-def speak() -> None:
+def send_updates() -> None:
     update(sessionUpdate="agent_thought_chunk", content=text("L-thought"))
     update(sessionUpdate="agent_message_chunk", content=text("L-message", BLOCKS))
     for piece in (*ACTS, *DECODED):
@@ -122,7 +122,7 @@ def prompt(number: Any) -> None:
             sys.stderr.flush()
             os._exit(3)
         case _:
-            speak()
+            send_updates()
     send(id=number, result={"stopReason": bad("L-stop") if KIND == "talks" else "end_turn"})
 
 
@@ -148,10 +148,15 @@ def answer(message: Json) -> None:
         return
     match message["method"]:
         case "initialize":
-            kept: Json = {"loadSession": True, "sessionCapabilities": {"list": {}}}
-            who = {"name": bad("L-agent"), "title": bad("L-agent-title"), "version": bad("L-version")}
+            capabilities: Json = {"loadSession": True, "sessionCapabilities": {"list": {}}}
+            agent_info = {"name": bad("L-agent"), "title": bad("L-agent-title"), "version": bad("L-version")}
             methods = [{"id": bad("L-method"), "name": bad("L-login"), "description": bad("L-how")}]
-            welcome: Json = {"protocolVersion": 1, "agentCapabilities": kept, "agentInfo": who, "authMethods": methods}
+            welcome: Json = {
+                "protocolVersion": 1,
+                "agentCapabilities": capabilities,
+                "agentInfo": agent_info,
+                "authMethods": methods,
+            }
             send(id=number, result=welcome)
         case "session/new" if KIND == "locked":
             send(id=number, error={"code": -32000, "message": bad("L-locked"), "data": bad("L-cause")})
@@ -162,7 +167,7 @@ def answer(message: Json) -> None:
             info = {"sessionId": SESSION, "cwd": os.getcwd(), "title": bad("L-title"), "updatedAt": bad("L-when")}
             send(id=number, result={"sessions": [info]})
         case "session/load":
-            speak()
+            send_updates()
             send(id=number, result=opened())
         case "session/prompt":
             prompt(number)

@@ -123,16 +123,16 @@ class World:
         head = self.git("cat-file", "commit", "HEAD").replace(
             "\n\n", "\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n -----END PGP SIGNATURE-----\n\n", 1
         )
-        signed = self.git("hash-object", "-t", "commit", "-w", "--stdin", said=head).strip()
+        signed = self.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=head).strip()
         self.git("reset", "-q", "--soft", signed)
         subprocess.run(["tar", "-cf", "archive.tar", "file"], cwd=self.project, check=True)
 
-    def git(self, *arguments: str, said: str = "") -> str:
+    def git(self, *arguments: str, stdin: str = "") -> str:
         ended = subprocess.run(
             ["git", *arguments],
             cwd=self.project,
             env=os.environ | QUIET,
-            input=said,
+            input=stdin,
             check=True,
             text=True,
             capture_output=True,
@@ -188,9 +188,9 @@ def test_each_attack_succeeds_without_rules(world: World, line: str) -> None:
         pytest.skip(f"no {argv[0]} here")
     if "--textconv" in argv:
         world.git("config", "diff.odd.textconv", str(world.evil))
-    said = world.run(argv)
-    if not world.mark.exists() and CANARY not in said:
-        pytest.skip(f"this version of {argv[0]} is not open to it: {said[:200]}")
+    output = world.run(argv)
+    if not world.mark.exists() and CANARY not in output:
+        pytest.skip(f"this version of {argv[0]} is not open to it: {output[:200]}")
 
 
 @pytest.mark.fault("PRM-20")
@@ -306,9 +306,9 @@ def test_every_allowed_command_runs_no_program_writes_no_file_and_stays_inside(
         return
     before, outside = without_index(shared.project), snapshot(shared.outside)
 
-    said = shared.run(argv)
+    output = shared.run(argv)
 
     assert snapshot(shared.outside) == outside
     assert without_index(shared.project) == before
     # What is in the repository may be shown by git, whichever file it was in; this one is.
-    assert CANARY not in said or argv[0] == "git"
+    assert CANARY not in output or argv[0] == "git"

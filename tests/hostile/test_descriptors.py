@@ -19,7 +19,7 @@ from websockets.exceptions import WebSocketException
 
 from tests.cli.program import PROGRAM, environment
 from tests.cli.test_serve import Server
-from tests.hostile.test_unanswered import MUTE
+from tests.hostile.test_unanswered import SILENT
 from tests.transports.server.servers import RunningServer, socket_to
 
 SECONDS = 60.0
@@ -31,7 +31,7 @@ async def limited_server(home: Path, descriptors: int) -> AsyncGenerator[Server]
     limited = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh"]
     process = await asyncio.create_subprocess_exec(
         *limited,
-        *(*PROGRAM, "serve", "--", sys.executable, "-c", MUTE),
+        *(*PROGRAM, "serve", "--", sys.executable, "-c", SILENT),
         stdout=PIPE,
         stderr=PIPE,
         cwd=home,
@@ -62,33 +62,33 @@ async def test_after_connections_used_every_descriptor_the_server_works_and_logg
     async with limited_server(tmp_path, 40) as server:
         url, _, token = server.url.partition("#token=")
         base = url.replace("ws:", "http:").removesuffix("/acp")
-        place = RunningServer(None, int(base.rpartition(":")[2]))  # type: ignore[arg-type]  # another process
+        address = RunningServer(None, int(base.rpartition(":")[2]))  # type: ignore[arg-type]  # another process
         for _ in range(2):
             with ExitStack() as stack:
                 for _ in range(100):
-                    stack.enter_context(socket.create_connection(("127.0.0.1", place.port)))
+                    stack.enter_context(socket.create_connection(("127.0.0.1", address.port)))
                 with pytest.raises(httpx2.TransportError):
                     async with httpx2.AsyncClient(trust_env=False, timeout=2) as client:
                         await client.get(f"{base}/health")
             await until_healthy(base)
-        async with socket_to(place, token) as client:
+        async with socket_to(address, token) as client:
             await client.initialize()
-        _, said = await server.stop()
-    assert said.count("\n") == said.count("cannot accept connections") == 1
+        _, stderr = await server.stop()
+    assert stderr.count("\n") == stderr.count("cannot accept connections") == 1
 
 
 @pytest.mark.fault("HTT-25")
 async def test_agents_without_free_descriptors_are_rejected_with_one_log_line_each(tmp_path: Path) -> None:
     async with limited_server(tmp_path, 40) as server:
         url, _, token = server.url.partition("#token=")
-        place = RunningServer(None, int(url.removesuffix("/acp").rpartition(":")[2]))  # type: ignore[arg-type]
+        address = RunningServer(None, int(url.removesuffix("/acp").rpartition(":")[2]))  # type: ignore[arg-type]
         refused = 0
         opened: list[asyncio.Task[None]] = []
         stop = asyncio.Event()
 
         async def take(begun: asyncio.Event) -> None:
             try:
-                async with socket_to(place, token, open_timeout=3) as client:
+                async with socket_to(address, token, open_timeout=3) as client:
                     await client.initialize()
                     begun.set()
                     await stop.wait()
@@ -107,9 +107,9 @@ async def test_agents_without_free_descriptors_are_rejected_with_one_log_line_ea
         for result in await asyncio.gather(*opened, return_exceptions=True):
             assert result is None or isinstance(result, (OSError, WebSocketException, TimeoutError, KeyError))
         await until_healthy(url.replace("ws:", "http:").removesuffix("/acp"))
-        async with socket_to(place, token) as client:
+        async with socket_to(address, token) as client:
             await client.initialize()
-        _, said = await server.stop()
+        _, stderr = await server.stop()
     assert refused > 0
-    assert "Traceback" not in said
-    assert said.count("\n") <= refused + 1, said
+    assert "Traceback" not in stderr
+    assert stderr.count("\n") <= refused + 1, stderr

@@ -88,14 +88,14 @@ def test_output_continues_after_its_beginning_was_dropped() -> None:
     live = LiveOutput(commands, "t", shown.append, lambda: True)
     output = b"".join(b"%d\n" % number for number in range(20_000))
     commands.show(TerminalOutput(terminal_id="t", data=output))
-    kept = commands.shown("t")
+    terminal_output = commands.shown("t")
     commands.show(Terminal(terminal_id="t", output=output))
     commands.show(Terminal(terminal_id="t", output=output[-KEPT_BYTES * 3 // 2 :] + b"more\n"))
     live.end()
 
-    assert kept is not None
-    assert kept.truncated
-    assert kept.output == output[-KEPT_BYTES:].decode()
+    assert terminal_output is not None
+    assert terminal_output.truncated
+    assert terminal_output.output == output[-KEPT_BYTES:].decode()
     assert shown[-3:] == ["19998", "19999", "more"]
     assert "…" not in shown
 
@@ -148,14 +148,14 @@ def test_code_that_is_rendered_in_parts_stays_code(monkeypatch: pytest.MonkeyPat
 @pytest.mark.timeout(60)
 @pytest.mark.fault("CLI-04")
 def test_the_console_stores_a_bounded_part_of_an_endless_turn(peak: Callable[[], int], tmp_path: Path) -> None:
-    out, talk = io.StringIO(), io.StringIO()
-    screen = ConsoleOutput(out, talk, tmp_path, Terminals())
+    out, err = io.StringIO(), io.StringIO()
+    screen = ConsoleOutput(out, err, tmp_path, Terminals())
     for number in range(4 * MOST_ENTRIES):
         screen.show(Text(text="", message_id=f"{number}"))
         screen.show(ToolCall(tool_call_id=f"{number}", title="t" * 1000))
     for _ in range(1_000):
         screen.show(Text(text="x" * MEGABYTE, message_id="long"))
-        talk.seek(0)
+        err.seek(0)
         out.seek(0)
 
     assert peak() < 16 * MEGABYTE
@@ -165,11 +165,11 @@ def test_the_console_stores_a_bounded_part_of_an_endless_turn(peak: Callable[[],
 @pytest.mark.fault("CLI-04")
 @pytest.mark.parametrize("kind", ["line", "fence", "once", "diff"])
 def test_a_flood_on_a_terminal_stays_within_time_and_memory(tmp_path: Path, kind: str) -> None:
-    with terminal(tmp_path, "run", "hi", "--", *AGENT, kind) as person:
-        person.until("that was all", seconds=100)
-        memory = peak_bytes(person.process.pid)
+    with terminal(tmp_path, "run", "hi", "--", *AGENT, kind) as console:
+        console.until("that was all", seconds=100)
+        memory = peak_bytes(console.process.pid)
 
-        assert person.wait() == 0
+        assert console.wait() == 0
     assert memory < 256 * MEGABYTE
 
 
@@ -177,9 +177,9 @@ def test_a_flood_on_a_terminal_stays_within_time_and_memory(tmp_path: Path, kind
 @pytest.mark.fault("CLI-04")
 def test_a_command_with_one_endless_line_stays_within_time_and_memory(tmp_path: Path) -> None:
     script = "head -c 100000000 /dev/zero | tr '\\0' x"
-    with terminal(tmp_path, "run", f'/run sh -c "{script}"', "--yes") as person:
-        person.until("… (100,000,000 characters)", seconds=100)
-        memory = peak_bytes(person.process.pid)
+    with terminal(tmp_path, "run", f'/run sh -c "{script}"', "--yes") as console:
+        console.until("… (100,000,000 characters)", seconds=100)
+        memory = peak_bytes(console.process.pid)
 
-        assert person.wait() == 0
+        assert console.wait() == 0
     assert memory < 256 * MEGABYTE

@@ -45,32 +45,32 @@ class SlowCheck:
         return "ann" if token == TOKEN else None
 
 
-async def guess(place: RunningServer, client: httpx2.AsyncClient, token: str | None = None) -> int:
-    answer = await client.get(f"{place.base}/metrics", headers=bearer(token or secrets.token_urlsafe()))
+async def guess(server: RunningServer, client: httpx2.AsyncClient, token: str | None = None) -> int:
+    answer = await client.get(f"{server.base}/metrics", headers=bearer(token or secrets.token_urlsafe()))
     return answer.status_code
 
 
 @pytest.mark.fault("HTT-22", "HTT-04", "GWY-02")
 async def test_the_right_token_is_accepted_after_wrong_ones_from_the_same_address() -> None:
-    async with running_server(Echo(), QUICK) as place, httpx2.AsyncClient(trust_env=False) as client:
-        assert [await guess(place, client) for _ in range(15)] == [401] * 15
-        async with socket_to(place) as socket:
+    async with running_server(Echo(), QUICK) as server, httpx2.AsyncClient(trust_env=False) as client:
+        assert [await guess(server, client) for _ in range(15)] == [401] * 15
+        async with socket_to(server) as socket:
             await socket.initialize()
-        async with http_client_to(place) as poster:
-            await poster.initialize()
+        async with http_client_to(server) as trusted:
+            await trusted.initialize()
 
 
 @pytest.mark.fault("HTT-22")
 async def test_a_token_that_was_accepted_is_not_delayed_by_a_neighbour_that_guesses() -> None:
     # The next check of an unknown token is an hour away, and nothing may wait for it.
-    async with running_server(Echo(), Limits(check_seconds=3600, checks_waiting=0)) as place:
+    async with running_server(Echo(), Limits(check_seconds=3600, checks_waiting=0)) as server:
         async with httpx2.AsyncClient(trust_env=False) as client:
-            assert await guess(place, client, TOKEN) == 200
-            assert [await guess(place, client) for _ in range(12)] == [401] * 10 + [429] * 2
-            assert await guess(place, client, TOKEN) == 200
-            async with socket_to(place) as socket:
+            assert await guess(server, client, TOKEN) == 200
+            assert [await guess(server, client) for _ in range(12)] == [401] * 10 + [429] * 2
+            assert await guess(server, client, TOKEN) == 200
+            async with socket_to(server) as socket:
                 await socket.initialize()
-            refused = await client.get(f"{place.base}/metrics", headers=bearer("wrong"))
+            refused = await client.get(f"{server.base}/metrics", headers=bearer("wrong"))
     assert refused.headers["Retry-After"].isdigit()
     assert "wrong tokens" in refused.text
 
@@ -118,11 +118,11 @@ async def ask(checks: TokenVerifier, token: str, address: str = "192.0.2.1") -> 
 async def test_parallel_guesses_over_the_wire_do_not_reach_a_slow_check_of_tokens_all_at_once() -> None:
     check = SlowCheck()
     async with (
-        running_server(Echo(), Limits(check_seconds=3600, checks_waiting=2), check.authenticate) as place,
+        running_server(Echo(), Limits(check_seconds=3600, checks_waiting=2), check.authenticate) as server,
         httpx2.AsyncClient(trust_env=False, limits=httpx2.Limits(max_connections=None), timeout=30) as client,
         asyncio.TaskGroup() as group,
     ):
-        guesses = [group.create_task(guess(place, client)) for _ in range(100)]
+        guesses = [group.create_task(guess(server, client)) for _ in range(100)]
         while sum(task.done() for task in guesses) < 94:
             await asyncio.wait([task for task in guesses if not task.done()], return_when=asyncio.FIRST_COMPLETED)
         assert (check.running, check.most) == (4, 4)

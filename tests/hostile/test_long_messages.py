@@ -24,7 +24,7 @@ from duologue.jsonrpc.envelope import Ambiguous, check_names, read_envelope
 from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
 from tests.cli.test_serve import Server, served
 from tests.hostile.longest import LONGEST, resume_request
-from tests.hostile.test_unanswered import MUTE
+from tests.hostile.test_unanswered import SILENT
 from tests.memory import peak_bytes
 from tests.transports.server.servers import RunningServer, http_client_to, socket_to
 
@@ -40,10 +40,10 @@ def test_every_long_message_is_checked_quickly(name: str) -> None:
     frame = LONGEST[name](SIZE // 16)
     gc.disable()  # what it looks at in a program that runs tests is not what a server has
     try:
-        for look in (parse, check_names, read_envelope):
+        for check in (parse, check_names, read_envelope):
             began = time.process_time()
             with suppress(Malformed, Ambiguous):
-                look(frame)
+                check(frame)
             assert time.process_time() - began < SECONDS / 16
     finally:
         gc.enable()
@@ -82,11 +82,11 @@ async def test_other_clients_are_answered_while_a_long_message_is_checked(
     tmp_path: Path, name: str, wire: str, record_property: Any
 ) -> None:
     frame = LONGEST[name](SIZE)
-    async with asyncio.timeout(120), served(tmp_path, "--", sys.executable, "-c", MUTE) as server:
+    async with asyncio.timeout(120), served(tmp_path, "--", sys.executable, "-c", SILENT) as server:
         url, _, token = server.url.partition("#token=")
-        place = RunningServer(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
+        address = RunningServer(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
         if wire == "websocket":
-            async with socket_to(place, token, ping_timeout=None) as socket:
+            async with socket_to(address, token, ping_timeout=None) as socket:
                 await socket.initialize()
                 async with watched(server) as delays:
                     await socket.connection.send(frame, text=True)
@@ -94,11 +94,11 @@ async def test_other_clients_are_answered_while_a_long_message_is_checked(
                     async with asyncio.timeout(60):
                         assert "occurs twice" in str(await socket.connection.recv())
         else:
-            async with http_client_to(place, token) as poster:
-                poster.client.timeout = 60
-                await poster.initialize()
+            async with http_client_to(address, token) as client:
+                client.client.timeout = 60
+                await client.initialize()
                 async with watched(server) as delays:
-                    assert (await poster.post(frame, "s")).status_code in (400, 404)
+                    assert (await client.post(frame, "s")).status_code in (400, 404)
         most = peak_bytes(server.process.pid)
     record_property("delay", round(max(delays), 3))
     assert max(delays) < SECONDS
@@ -107,10 +107,10 @@ async def test_other_clients_are_answered_while_a_long_message_is_checked(
 
 @pytest.mark.fault("HTT-26")
 async def test_a_long_initialize_is_forwarded_unchanged(tmp_path: Path) -> None:
-    async with asyncio.timeout(120), served(tmp_path, "--", sys.executable, "-c", MUTE) as server:
+    async with asyncio.timeout(120), served(tmp_path, "--", sys.executable, "-c", SILENT) as server:
         url, _, token = server.url.partition("#token=")
-        place = RunningServer(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
-        async with watched(server) as delays, socket_to(place, token, ping_timeout=None) as socket:
+        address = RunningServer(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
+        async with watched(server) as delays, socket_to(address, token, ping_timeout=None) as socket:
             await socket.connection.send(resume_request(SIZE // 4), text=True)
             async with asyncio.timeout(60):
                 assert await socket.connection.recv() == '{"jsonrpc":"2.0","id":0,"result":{}}'

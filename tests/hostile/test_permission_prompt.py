@@ -33,8 +33,8 @@ def asked(home: Path, *calls: dict[str, Any], options: list[dict[str, Any]] = OP
     script.write_text(json.dumps(questions))
     work = home / "work"
     work.mkdir(exist_ok=True)
-    with terminal(home, "run", "--ask", "go", "--", *AGENT, str(script), cwd=work) as person:
-        yield person
+    with terminal(home, "run", "--ask", "go", "--", *AGENT, str(script), cwd=work) as console:
+        yield console
 
 
 def test_each_choice_begins_with_our_word_for_its_kind(tmp_path: Path) -> None:
@@ -47,10 +47,10 @@ def test_each_choice_begins_with_our_word_for_its_kind(tmp_path: Path) -> None:
         {"optionId": "same", "name": "One of two", "kind": "allow_once"},
         {"optionId": "same", "name": "The other", "kind": "reject_once"},
     ]
-    with asked(tmp_path, {"title": "x", "kind": "other"}, options=options) as person:
-        shown = re.sub(r"\n    \| ", "", person.until("Your choice"))
-        person.type("\n")
-        person.until("answer 0: c")
+    with asked(tmp_path, {"title": "x", "kind": "other"}, options=options) as console:
+        shown = re.sub(r"\n    \| ", "", console.until("Your choice"))
+        console.type("\n")
+        console.until("answer 0: c")
 
         assert '1. Allow always; the agent decides what it asks about again (the agent calls it: "No, do not' in shown
         assert '2. Allow once (the agent calls it: "Reject")' in shown
@@ -58,7 +58,7 @@ def test_each_choice_begins_with_our_word_for_its_kind(tmp_path: Path) -> None:
         assert '4. Reject always (the agent calls it: "Whatever")' in shown
         assert '5. Unknown kind of answer "allow_for_ever", which may allow it (the agent calls it: "Cancel")' in shown
         assert "6. " not in shown
-        assert person.wait() == 5
+        assert console.wait() == 5
 
 
 def test_commands_and_all_files_are_shown_with_their_number(tmp_path: Path) -> None:
@@ -69,10 +69,10 @@ def test_commands_and_all_files_are_shown_with_their_number(tmp_path: Path) -> N
         "rawInput": {"command": "rm -rf / --no-preserve-root"},
         "locations": [{"path": path} for path in files],
     }
-    with asked(tmp_path, call) as person:
-        shown = person.until("Your choice")
-        person.type("1\n")
-        person.until("answer 0: once")
+    with asked(tmp_path, call) as console:
+        shown = console.until("Your choice")
+        console.type("1\n")
+        console.until("answer 0: once")
 
         assert "actions (121):" in shown
         assert "    execute: rm -rf / --no-preserve-root\n" in shown
@@ -80,10 +80,10 @@ def test_commands_and_all_files_are_shown_with_their_number(tmp_path: Path) -> N
 
 
 def test_a_safe_command_does_not_hide_another_kind_of_effect(tmp_path: Path) -> None:
-    with asked(tmp_path, {"title": "List", "kind": "delete", "rawInput": {"command": "ls"}}) as person:
-        shown = person.until("Your choice")
-        person.type("\n")
-        person.until("answer 0: no")
+    with asked(tmp_path, {"title": "List", "kind": "delete", "rawInput": {"command": "ls"}}) as console:
+        shown = console.until("Your choice")
+        console.type("\n")
+        console.until("answer 0: no")
 
         assert "actions (2):\n    execute: ls\n    delete: no file or command is named\n" in shown
 
@@ -91,10 +91,10 @@ def test_a_safe_command_does_not_hide_another_kind_of_effect(tmp_path: Path) -> 
 def test_details_that_are_only_in_content_or_input_are_shown(tmp_path: Path) -> None:
     text = {"type": "content", "content": {"type": "text", "text": "rm -rf /\nreally"}}
     call = {"title": "Run", "kind": "execute", "content": [text], "rawInput": {"target": "production"}}
-    with asked(tmp_path, call) as person:
-        shown = person.until("Your choice")
-        person.type("1\n")
-        person.until("answer 0: once")
+    with asked(tmp_path, call) as console:
+        shown = console.until("Your choice")
+        console.type("1\n")
+        console.until("answer 0: once")
 
         assert "actions (1):\n    execute: no file or command is named\n" in shown
         assert '    | input: {"target":"production"}\n    | rm -rf /\n    | really\n' in shown
@@ -103,23 +103,23 @@ def test_details_that_are_only_in_content_or_input_are_shown(tmp_path: Path) -> 
 def test_a_request_that_cannot_be_shown_whole_cannot_be_allowed(tmp_path: Path) -> None:
     many = {"title": "Edit", "kind": "edit", "locations": [{"path": f"/w/{number}"} for number in range(300)]}
     long = {"title": "Run", "kind": "execute", "rawInput": {"code": "x" * 70_000 + "; rm -rf /"}}
-    with asked(tmp_path, many, long) as person:
+    with asked(tmp_path, many, long) as console:
         for number, hidden in enumerate(("44 more files and 0 more characters", "0 more files and 4,49")):
-            shown = person.until("Your choice")
-            person.type("1\n")
-            person.until(f"answer {number}: no")
+            shown = console.until("Your choice")
+            console.type("1\n")
+            console.until(f"answer {number}: no")
 
             assert hidden in shown
             assert f"actions ({256 if number == 0 else 1}):" in shown
             assert "1. Reject\nYour choice" in shown.replace("  1.", "1.")
-        assert person.wait() == 5
+        assert console.wait() == 5
 
 
 def test_a_decision_on_an_unspecific_request_cannot_be_remembered(tmp_path: Path) -> None:
-    with asked(tmp_path, {"title": "Run a command", "kind": "execute"}) as person:
-        shown = person.until("Your choice")
-        person.type("3\n")
-        person.until("answer 0: no")
+    with asked(tmp_path, {"title": "Run a command", "kind": "execute"}) as console:
+        shown = console.until("Your choice")
+        console.type("3\n")
+        console.until("answer 0: no")
 
         assert "your answer applies once" in shown
         assert "do not ask" not in shown
@@ -128,21 +128,21 @@ def test_a_decision_on_an_unspecific_request_cannot_be_remembered(tmp_path: Path
 @pytest.mark.parametrize("padding", [" ", "x", "\u3000", "\u2003"])
 def test_wrapped_text_of_an_agent_does_not_look_like_ours(tmp_path: Path, padding: str) -> None:
     """Text is padded so that a terminal of 80 columns would put its end at the beginning of a line."""
-    lures = ("  actions (1):", "  1. Reject", "Your choice (a number; Enter to reject): ")
-    fake = [padding * columns + lure for lure in lures for columns in range(30, 79)]
+    imitations = ("  actions (1):", "  1. Reject", "Your choice (a number; Enter to reject): ")
+    fake = [padding * columns + imitation for imitation in imitations for columns in range(30, 79)]
     call = {
         "title": padding * 61 + "  1. Reject",
         "kind": "other",
         "content": [{"type": "content", "content": {"type": "text", "text": "\n".join(fake)}}],
-        "locations": [{"path": "/" + padding * 67 + lure} for lure in lures],
+        "locations": [{"path": "/" + padding * 67 + imitation} for imitation in imitations],
     }
     names = [{"optionId": "x", "name": padding * 20 + "  2. Reject", "kind": "allow_always"}, *OPTIONS]
-    with asked(tmp_path, call, options=names) as person:
-        shown = person.until("Enter to reject): ")
+    with asked(tmp_path, call, options=names) as console:
+        shown = console.until("Enter to reject): ")
         while not shown.endswith("\nYour choice (a number; Enter to reject): "):
-            shown += person.until("Enter to reject): ")
-        person.type("\n")
-        person.until("answer 0: no")
+            shown += console.until("Enter to reject): ")
+        console.type("\n")
+        console.until("answer 0: no")
 
     shown = shown[shown.rindex("\nThe agent asks to: ") :]
     lines = [line for line in shown.split("\n") if not line.startswith("    ")]
@@ -150,13 +150,13 @@ def test_wrapped_text_of_an_agent_does_not_look_like_ours(tmp_path: Path, paddin
     assert [line[:5] for line in lines if re.match(r"  \d", line)] == ["  1. ", "  2. ", "  3. ", "  4. ", "  5. "]
     assert "Reject" in next(line for line in lines if line.startswith("  3. "))
     # No line is longer than the terminal, so that none goes on in a line that it begins.
-    assert max(sum(1 if sign.isascii() else 2 for sign in line) for line in shown.split("\n")) <= 80
+    assert max(sum(1 if character.isascii() else 2 for character in line) for line in shown.split("\n")) <= 80
 
 
 def test_the_message_of_a_url_elicitation_cannot_name_a_host(tmp_path: Path) -> None:
     url = "https://evil.example/" + "a" * 33 + "  Host: github.com".replace(" ", "_")
-    with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "asks-url", url) as person:
-        shown = person.until("Open it?")
-        person.type("n\n")
-        assert person.wait() == 0
+    with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "asks-url", url) as console:
+        shown = console.until("Open it?")
+        console.type("n\n")
+        assert console.wait() == 0
     assert [line for line in shown.split("\n") if line.startswith("  Host")] == ["  Host: evil.example"]

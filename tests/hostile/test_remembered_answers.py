@@ -17,15 +17,15 @@ from tests.client.scripted_agent import Json, ScriptedAgent, result
 pytestmark = [pytest.mark.timeout(60), pytest.mark.fault("PRM-17")]
 
 
-def text(said: str) -> Json:
-    return {"type": "content", "content": {"type": "text", "text": said}}
+def text(value: str) -> Json:
+    return {"type": "content", "content": {"type": "text", "text": value}}
 
 
-def resource(said: str) -> Json:
-    return {"type": "content", "content": {"type": "resource", "resource": {"uri": "file:///x", "text": said}}}
+def resource(value: str) -> Json:
+    return {"type": "content", "content": {"type": "resource", "resource": {"uri": "file:///x", "text": value}}}
 
 
-async def asked_about(place: Path, *calls: Json) -> list[PermissionRequest]:
+async def permission_requests(cwd: Path, *calls: Json) -> list[PermissionRequest]:
     """Return the requests that reach a user who allows and remembers the first, and rejects all others."""
     asked: list[PermissionRequest] = []
 
@@ -47,7 +47,7 @@ async def asked_about(place: Path, *calls: Json) -> list[PermissionRequest]:
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=Permissions(on_request=user)) as remote,
-        remote.new_session(place) as session,
+        remote.new_session(cwd) as session,
     ):
         await session.prompt("go")
     return asked
@@ -55,7 +55,7 @@ async def asked_about(place: Path, *calls: Json) -> list[PermissionRequest]:
 
 async def test_a_rule_is_offered_only_where_the_command_is_all_that_is_shown(tmp_path: Path) -> None:
     log = {"title": "Look", "kind": "execute", "rawInput": {"command": "git log -1"}}
-    alone, *others = await asked_about(tmp_path, log, {**log, "content": [text("and more")]})
+    alone, *others = await permission_requests(tmp_path, log, {**log, "content": [text("and more")]})
 
     assert alone.offered_rules == ["git log -1", "git log *"]
     assert [each.offered_rules for each in others] == [[]]
@@ -133,7 +133,7 @@ CHANGED: dict[str, tuple[Json, Json]] = {
 async def test_a_call_that_shows_something_else_needs_permission_again(
     tmp_path: Path, first: Json, second: Json
 ) -> None:
-    asked = await asked_about(tmp_path, first, first, second)
+    asked = await permission_requests(tmp_path, first, first, second)
 
     assert len(asked) == 2
     assert (asked[0].action_lines, asked[0].details, asked[0].title) != (
@@ -165,7 +165,7 @@ SAME: dict[str, tuple[Json, Json]] = {
 async def test_a_call_with_the_same_effects_needs_no_second_permission(
     tmp_path: Path, first: Json, second: Json
 ) -> None:
-    assert len(await asked_about(tmp_path, first, second)) == 1
+    assert len(await permission_requests(tmp_path, first, second)) == 1
 
 
 UNSPECIFIC: dict[str, Json] = {
@@ -188,7 +188,7 @@ UNSPECIFIC: dict[str, Json] = {
 
 @pytest.mark.parametrize("call", UNSPECIFIC.values(), ids=UNSPECIFIC)
 async def test_where_nothing_specific_was_shown_nothing_is_remembered(tmp_path: Path, call: Json) -> None:
-    asked = await asked_about(tmp_path, call, call)
+    asked = await permission_requests(tmp_path, call, call)
 
     assert len(asked) == 2
     assert not asked[0].can_be_remembered
@@ -225,8 +225,8 @@ async def test_a_remembered_rejection_covers_the_same_effect_whatever_is_shown_w
         question.reject(remember="session")
 
     async def go(params: Json) -> Json:
-        for said in ("one", "two"):
-            call = {"toolCallId": "t", **RUN, "rawInput": {"command": "make"}, "content": [text(said)]}
+        for content in ("one", "two"):
+            call = {"toolCallId": "t", **RUN, "rawInput": {"command": "make"}, "content": [text(content)]}
             assert (await agent.ask_permission(call))["result"]["outcome"]["optionId"] == "o0"
         return result(stopReason="end_turn")
 

@@ -30,11 +30,11 @@ ACTING = re.compile(
 )
 
 
-def assert_nothing_acted(person: Terminal, *shown: str) -> None:
+def assert_nothing_acted(console: Terminal, *shown: str) -> None:
     """Assert that only our own escape sequences reached the terminal, and that these labels did."""
-    text = person.raw.decode("utf-8", "backslashreplace")
+    text = console.raw.decode("utf-8", "backslashreplace")
 
-    assert [label for label in shown if label not in person.text] == []
+    assert [label for label in shown if label not in console.text] == []
     assert ACTING.findall(OWN.sub("", text)) == []
     assert not re.search(r"\x1b\[(?:[0-9;]*;)?(?:53|8)m|\rOVERWRITTEN", text)
 
@@ -42,10 +42,10 @@ def assert_nothing_acted(person: Terminal, *shown: str) -> None:
 @pytest.mark.parametrize("kind", ["xterm", "dumb"])
 @pytest.mark.fault("TRM-24", "CLI-01")
 def test_a_turn_is_shown_and_does_not_act_on_the_terminal(tmp_path: Path, kind: str) -> None:
-    with terminal(tmp_path, "run", "hi", "--yes", "--", *AGENT, "talks", TERM=kind) as person:
-        assert person.wait() == 0
+    with terminal(tmp_path, "run", "hi", "--yes", "--", *AGENT, "talks", TERM=kind) as console:
+        assert console.wait() == 0
         assert_nothing_acted(
-            person,
+            console,
             *(
                 "L-thought",
                 "L-message",
@@ -61,14 +61,14 @@ def test_a_turn_is_shown_and_does_not_act_on_the_terminal(tmp_path: Path, kind: 
             *("L-path", "L-old", "L-new"),
         )
         if kind == "xterm":
-            assert "https://good.example (https://evil.example/" in " ".join(person.text.split())
+            assert "https://good.example (https://evil.example/" in " ".join(console.text.split())
 
 
 @pytest.mark.fault("CLI-02")
 def test_json_on_a_terminal_is_ascii(tmp_path: Path) -> None:
-    with terminal(tmp_path, "run", "hi", "--yes", "--json", "--", *AGENT, "talks") as person:
-        assert person.wait() == 0
-        lines = person.raw.decode("ascii").split("\r\n")
+    with terminal(tmp_path, "run", "hi", "--yes", "--json", "--", *AGENT, "talks") as console:
+        assert console.wait() == 0
+        lines = console.raw.decode("ascii").split("\r\n")
 
         assert all(line.isprintable() for line in lines)
         events = [json.loads(line) for line in lines if line.startswith("{")]
@@ -105,42 +105,42 @@ def test_off_a_terminal_stdout_is_exact(tmp_path: Path, options: list[str]) -> N
 def test_the_error_of_a_failed_run_does_not_act_on_the_terminal(
     tmp_path: Path, kind: str, code: int, labels: list[str], options: list[str]
 ) -> None:
-    with terminal(tmp_path, "run", "hi", *options, "--", *AGENT, kind) as person:
+    with terminal(tmp_path, "run", "hi", *options, "--", *AGENT, kind) as console:
         if kind == "locked":
-            person.until("Your choice")
-            person.type("\n")
-        assert person.wait() == code
-        assert_nothing_acted(person, *labels)
+            console.until("Your choice")
+            console.type("\n")
+        assert console.wait() == code
+        assert_nothing_acted(console, *labels)
 
 
 @pytest.mark.fault("CLI-01", "PRM-08")
 @pytest.mark.parametrize("command", ["run", "chat"])
 def test_a_permission_prompt_does_not_act_on_the_terminal(tmp_path: Path, command: str) -> None:
     prompt = ["hi"] if command == "run" else []
-    with terminal(tmp_path, command, *prompt, "--ask", "--", *AGENT, "asks") as person:
+    with terminal(tmp_path, command, *prompt, "--ask", "--", *AGENT, "asks") as console:
         if command == "chat":
-            person.until("›")
-            person.type("hi\r")
-        person.until("L-option")
-        person.until("Your choice")
-        person.type("1\n")
-        person.until("L-form")
-        person.until("Answer?")
-        person.type("y\n")
-        person.until("L-field")
-        person.type("wrong\n")
-        person.until("L-choice")
-        person.until("L-field")
-        person.type("\n")
-        person.until("L-visit")
-        person.until("Host: evil.example")
-        person.type("\n")
-        person.until("(end_turn")
+            console.until("›")
+            console.type("hi\r")
+        console.until("L-option")
+        console.until("Your choice")
+        console.type("1\n")
+        console.until("L-form")
+        console.until("Answer?")
+        console.type("y\n")
+        console.until("L-field")
+        console.type("wrong\n")
+        console.until("L-choice")
+        console.until("L-field")
+        console.type("\n")
+        console.until("L-visit")
+        console.until("Host: evil.example")
+        console.type("\n")
+        console.until("(end_turn")
         if command == "chat":
-            person.until("›")
-            person.type("\x04")
-        assert person.wait() == (9 if command == "run" else 0)
-        assert_nothing_acted(person, "L-question", "L-line", "L-help", "L-address")
+            console.until("›")
+            console.type("\x04")
+        assert console.wait() == (9 if command == "run" else 0)
+        assert_nothing_acted(console, "L-question", "L-line", "L-help", "L-address")
 
 
 TITLES = {
@@ -158,14 +158,14 @@ def test_a_title_cannot_hide_the_command_of_a_permission_request(tmp_path: Path,
     line = "rm -rf " + "very/" * 200 + "deep"
     call = {"toolCallId": "t", "title": title, "kind": "execute", "rawInput": {"command": line}}
     (tmp_path / "call.json").write_text(json.dumps(call))
-    with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "ask", str(tmp_path / "call.json")) as person:
-        question = person.until("Your choice (a number; Enter to reject): ").partition("The agent asks to: ")[2]
+    with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "ask", str(tmp_path / "call.json")) as console:
+        question = console.until("Your choice (a number; Enter to reject): ").partition("The agent asks to: ")[2]
         while "1. Allow" not in question:  # the title said so
-            question += person.until("Your choice (a number; Enter to reject): ")
-        person.type("2\n")
-        person.until("you chose reject_once")
-        person.wait()
-        assert_nothing_acted(person)
+            question += console.until("Your choice (a number; Enter to reject): ")
+        console.type("2\n")
+        console.until("you chose reject_once")
+        console.wait()
+        assert_nothing_acted(console)
 
     asked_to, *rest = question.replace("\n    | ", "").split("\n")  # long lines go on behind a bar
     assert len(asked_to) < 1000
@@ -177,19 +177,19 @@ def test_a_title_cannot_hide_the_command_of_a_permission_request(tmp_path: Path,
 @pytest.mark.fault("TRM-24")
 def test_output_of_a_command_is_stored_and_does_not_act_when_shown(tmp_path: Path) -> None:
     (tmp_path / "output").write_text(f"L-printed{ACTS}L-printed-last\n", newline="")
-    with terminal(tmp_path, "run", "/run cat output", "--yes") as person:
-        assert person.wait() == 0
-        assert_nothing_acted(person, "L-printed", "L-printed-last")
+    with terminal(tmp_path, "run", "/run cat output", "--yes") as console:
+        assert console.wait() == 0
+        assert_nothing_acted(console, "L-printed", "L-printed-last")
     duologue(tmp_path, "run", "/run cat output", "--yes", "--record", "run.acp")
-    kept = [line for line in (tmp_path / "run.acp").read_text("utf-8").split("\n") if "L-printed-last" in line]
-    assert json.loads(kept[0])["frame"]["result"]["output"] == f"L-printed{ACTS}L-printed-last\n"
+    recorded = [line for line in (tmp_path / "run.acp").read_text("utf-8").split("\n") if "L-printed-last" in line]
+    assert json.loads(recorded[0])["frame"]["result"]["output"] == f"L-printed{ACTS}L-printed-last\n"
 
 
 @pytest.mark.parametrize("kind", ["xterm", "dumb"])
 @pytest.mark.fault("CLI-01")
 def test_names_that_the_agent_offers_in_a_chat_do_not_act_on_the_terminal(tmp_path: Path, kind: str) -> None:
-    with terminal(tmp_path, "chat", "--", *AGENT, "talks", TERM=kind) as person:
-        person.until("Ctrl-D exits.")
+    with terminal(tmp_path, "chat", "--", *AGENT, "talks", TERM=kind) as console:
+        console.until("Ctrl-D exits.")
         prompt = "›" if kind == "xterm" else "> "
         for line, label in {
             ":mode": "mode = L-mode",
@@ -202,17 +202,17 @@ def test_names_that_the_agent_offers_in_a_chat_do_not_act_on_the_terminal(tmp_pa
             ":resume L-other": "session id begins with",
             "hi": "L-stop",
         }.items():
-            person.until(prompt)
-            person.type(f"{line}\r")
-            person.until(label)
-        person.until(prompt)
+            console.until(prompt)
+            console.type(f"{line}\r")
+            console.until(label)
+        console.until(prompt)
         if kind == "xterm":
-            person.type("/")
-            person.complete("/plain")  # and not the command whose name would act
-            person.type("\x15:mode \t\x15:set \t\x15")
-        person.type("\x04")
-        assert person.wait() == 0
-        assert_nothing_acted(person, "L-agent-title", "L-message", "L-notice")
+            console.type("/")
+            console.complete("/plain")  # and not the command whose name would act
+            console.type("\x15:mode \t\x15:set \t\x15")
+        console.type("\x04")
+        assert console.wait() == 0
+        assert_nothing_acted(console, "L-agent-title", "L-message", "L-notice")
 
 
 @pytest.mark.parametrize(
@@ -229,10 +229,10 @@ def test_names_that_the_agent_offers_in_a_chat_do_not_act_on_the_terminal(tmp_pa
 def test_the_list_of_sessions_does_not_act_on_the_terminal(
     tmp_path: Path, arguments: list[str], labels: list[str], options: list[str]
 ) -> None:
-    with terminal(tmp_path, "sessions", *arguments, *options, "--", *AGENT) as person:
-        assert person.wait() == 0
-        assert_nothing_acted(person, *labels)
-        assert not options or person.raw.isascii()
+    with terminal(tmp_path, "sessions", *arguments, *options, "--", *AGENT) as console:
+        assert console.wait() == 0
+        assert_nothing_acted(console, *labels)
+        assert not options or console.raw.isascii()
     exact = duologue(tmp_path, "sessions", *arguments, *options, "--", *AGENT).stdout
     assert bool(options) == all(line.startswith("{") for line in exact.split("\n") if line)
     assert arguments[0] not in ("show", "export") or options or ACTS in exact
@@ -242,9 +242,9 @@ def test_the_list_of_sessions_does_not_act_on_the_terminal(
 def test_a_shown_recording_does_not_act_on_the_terminal(tmp_path: Path) -> None:
     duologue(tmp_path, "run", "hi", "--record", "run.acp", "--", *AGENT, "talks")
     for options in ([], ["--json"]):
-        with terminal(tmp_path, "sessions", "show", "run.acp", *options) as person:
-            assert person.wait() == 0
-            assert_nothing_acted(person, "L-message", "L-tool")
+        with terminal(tmp_path, "sessions", "show", "run.acp", *options) as console:
+            assert console.wait() == 0
+            assert_nothing_acted(console, "L-message", "L-tool")
 
 
 @pytest.mark.fault("CLI-01")
@@ -256,10 +256,10 @@ def test_the_doctor_and_the_list_of_agents_do_not_act_on_the_terminal(tmp_path: 
         with (folder / "config.toml").open("a") as config:
             config.write(f"[agents.{name}]\ncommand = {json.dumps(AGENT[0])}\nargs = {args}\n".replace("\x7f", ""))
     for arguments in (["doctor"], ["doctor", "--json"], ["agents"], ["agents", "--json"], ["agents", "--names"]):
-        with terminal(tmp_path, *arguments) as person:
-            person.wait()
+        with terminal(tmp_path, *arguments) as console:
+            console.wait()
             labels = ["L-agent-title", "L-login", "L-stderr"] if "doctor" in arguments else []
-            assert_nothing_acted(person, "good", "dead", *labels)
+            assert_nothing_acted(console, "good", "dead", *labels)
 
 
 INITIALIZE = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
@@ -269,41 +269,41 @@ NEW = '{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/tmp","mc
 @pytest.mark.parametrize("options", [[], ["--protocol", "v2"]])
 @pytest.mark.fault("CLI-01", "CLI-02")
 def test_frames_forwarded_to_a_terminal_are_ascii(tmp_path: Path, options: list[str]) -> None:
-    with terminal(tmp_path, "connect", *options, "--", *AGENT, "talks") as person:
+    with terminal(tmp_path, "connect", *options, "--", *AGENT, "talks") as console:
         newer = 'Version":2,"info":{"name":"n","version":"1"}'
-        person.type(INITIALIZE if not options else INITIALIZE.replace('Version":1', newer))
-        person.until("L-agent")
-        person.type(NEW)
-        person.until("L-session")
-        person.type("\x04")
-        person.wait()
-        assert_nothing_acted(person, "L-stderr")
+        console.type(INITIALIZE if not options else INITIALIZE.replace('Version":1', newer))
+        console.until("L-agent")
+        console.type(NEW)
+        console.until("L-session")
+        console.type("\x04")
+        console.wait()
+        assert_nothing_acted(console, "L-stderr")
 
 
 @pytest.mark.fault("CLI-01")
 def test_stderr_of_a_served_agent_does_not_act_on_the_servers_terminal(tmp_path: Path) -> None:
-    with terminal(tmp_path, "serve", "--access-log", "--", *AGENT, "talks") as person:
-        url = "ws://" + person.until("\n").partition("ws://")[2].strip()
+    with terminal(tmp_path, "serve", "--access-log", "--", *AGENT, "talks") as console:
+        url = "ws://" + console.until("\n").partition("ws://")[2].strip()
         duologue(tmp_path, "run", "hi", "--agent", url)
-        person.until("L-stderr")
-        person.interrupt()
-        person.wait()
-        assert_nothing_acted(person)
+        console.until("L-stderr")
+        console.interrupt()
+        console.wait()
+        assert_nothing_acted(console)
 
 
 @pytest.mark.fault("CLI-02")
 def test_the_built_in_agent_answers_a_terminal_in_ascii(tmp_path: Path) -> None:
-    with terminal(tmp_path, "agent") as person:
-        person.type(INITIALIZE + NEW)
-        person.until('"sessionId":"')
-        session = person.until('"').removesuffix('"')
+    with terminal(tmp_path, "agent") as console:
+        console.type(INITIALIZE + NEW)
+        console.until('"sessionId":"')
+        session = console.until('"').removesuffix('"')
         params = f'{{"sessionId":"{session}","prompt":[{{"type":"text","text":"/echo L-echo \\u009b2J \\u202e"}}]}}'
-        person.type(f'{{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":{params}}}\n')
-        person.until("end_turn")
-        person.type("\x04")
-        assert person.wait() == 0
-        assert_nothing_acted(person, "L-echo")
-        assert person.raw.isascii()
+        console.type(f'{{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":{params}}}\n')
+        console.until("end_turn")
+        console.type("\x04")
+        assert console.wait() == 0
+        assert_nothing_acted(console, "L-echo")
+        assert console.raw.isascii()
 
 
 @pytest.mark.fault("CLI-01")
@@ -317,9 +317,9 @@ def test_tracebacks_and_log_lines_do_not_act_on_the_terminal(tmp_path: Path) -> 
         "found.find_agents = fail\n"
     )
     root = str(Path(__file__).parents[2])
-    with terminal(tmp_path, "agents", PYTHONPATH=f"{tmp_path}:{root}", PYTHONSAFEPATH="1") as person:
-        assert person.wait() == 1
-        assert_nothing_acted(person, "L-logged", "L-raised", "Traceback")
+    with terminal(tmp_path, "agents", PYTHONPATH=f"{tmp_path}:{root}", PYTHONSAFEPATH="1") as console:
+        assert console.wait() == 1
+        assert_nothing_acted(console, "L-logged", "L-raised", "Traceback")
 
 
 def test_the_program_is_the_one_that_users_start() -> None:

@@ -49,13 +49,13 @@ for line in read():
 @pytest.mark.fault("GWY-21", "JSN-11")
 @pytest.mark.parametrize("message", TWICE)
 async def test_a_message_with_a_duplicate_name_reaches_no_agent(message: str) -> None:
-    async with running_server(echo := Echo()) as place, socket_to(place) as socket, http_client_to(place) as poster:
+    async with running_server(echo := Echo()) as server, socket_to(server) as socket, http_client_to(server) as client:
         await socket.initialize()
         await socket.send(message)
         answer = await socket.next()
         assert (answer["id"], answer["error"]["code"]) == (None, -32600)
-        await poster.initialize()
-        refused = await poster.post(message, "mine")
+        await client.initialize()
+        refused = await client.post(message, "mine")
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32600)
     assert len(echo.frames) == 2
 
@@ -63,15 +63,15 @@ async def test_a_message_with_a_duplicate_name_reaches_no_agent(message: str) ->
 @pytest.mark.fault("GWY-21")
 async def test_a_client_of_a_shared_agent_reaches_no_session_of_another() -> None:
     async with (
-        running_server(SharedProcessRelay(process(FIRST))) as place,
-        socket_to(place) as victim,
-        socket_to(place) as attacker,
+        running_server(SharedProcessRelay(process(FIRST))) as server,
+        socket_to(server) as victim,
+        socket_to(server) as attacker,
     ):
         for socket in (victim, attacker):
             await socket.initialize()
         yours = (await victim.ask(1, "session/new", {}))["result"]["sessionId"]
-        mine = (await attacker.ask(1, "session/new", {}))["result"]["sessionId"]
-        for params in (f'{{"sessionId":"{yours}"}},"params":{{"sessionId":"{mine}"}}', f'{{"sessionId":"{yours}"}}'):
+        own = (await attacker.ask(1, "session/new", {}))["result"]["sessionId"]
+        for params in (f'{{"sessionId":"{yours}"}},"params":{{"sessionId":"{own}"}}', f'{{"sessionId":"{yours}"}}'):
             await attacker.send(f'{{"jsonrpc":"2.0","method":"note","params":{params}}}')
         assert (await attacker.ask(2, "last", {}))["result"] == {}
         await victim.send({"jsonrpc": "2.0", "id": 3, "method": "last", "params": {"sessionId": yours}})
@@ -80,12 +80,12 @@ async def test_a_client_of_a_shared_agent_reaches_no_session_of_another() -> Non
 
 async def test_a_lone_surrogate_in_a_message_is_no_server_error() -> None:
     message = '{"jsonrpc":"2.0","id":1,"method":"x","params":{"text":"\\ud800"}}'
-    async with running_server(echo := Echo()) as place, socket_to(place) as socket, http_client_to(place) as poster:
+    async with running_server(echo := Echo()) as server, socket_to(server) as socket, http_client_to(server) as client:
         await socket.initialize()
         await socket.send(message)
         assert (await socket.next())["id"] == 1
-        await poster.initialize()
-        assert (await poster.post(message)).status_code == 202
-        async with poster.listen() as events:
+        await client.initialize()
+        assert (await client.post(message)).status_code == 202
+        async with client.listen() as events:
             assert (await events.next())["id"] == 1
     assert echo.frames.count(message.encode()) == 2

@@ -15,7 +15,7 @@ from tests.cli.test_serve import served
 from tests.memory import peak_bytes
 from tests.transports.server.servers import Echo, Json, RunningServer, Socket, http_client_to, running_server, socket_to
 
-MUTE = """
+SILENT = """
 import sys
 for line in sys.stdin.buffer:
     if b"initialize" in line:
@@ -25,7 +25,7 @@ for line in sys.stdin.buffer:
 BURST = 1000
 
 
-class Mute(Echo):
+class Silent(Echo):
     """Answers `initialize` and `session/new`, and nothing else."""
 
     def answer(self, transport: Transport, message: Json) -> None:
@@ -58,17 +58,17 @@ async def test_further_requests_are_rejected_as_busy_while_none_is_answered(
     tmp_path: Path, chaos_factor: int, record_property: object
 ) -> None:
     count = 20_000 * min(chaos_factor, 12)
-    async with served(tmp_path, "--", sys.executable, "-c", MUTE) as server:
+    async with served(tmp_path, "--", sys.executable, "-c", SILENT) as server:
         url, _, token = server.url.partition("#token=")
-        place = RunningServer(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
-        async with socket_to(place, token) as socket:
+        address = RunningServer(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
+        async with socket_to(address, token) as socket:
             await socket.initialize()
             before = peak_bytes(server.process.pid)
             busy = await flood(socket, count)
             grown = peak_bytes(server.process.pid) - before
             await socket.send(request("again"))
             assert "busy" in (await socket.next())["error"]["message"]
-        async with socket_to(place, token) as other:
+        async with socket_to(address, token) as other:
             await other.initialize()
     assert busy == count - 1024
     assert grown < 32 * 1024 * 1024
@@ -76,8 +76,8 @@ async def test_further_requests_are_rejected_as_busy_while_none_is_answered(
 
 @pytest.mark.fault("GWY-20")
 async def test_each_response_frees_a_slot() -> None:
-    echo = Mute()
-    async with running_server(echo, Limits(requests=3)) as place, socket_to(place) as socket:
+    echo = Silent()
+    async with running_server(echo, Limits(requests=3)) as server, socket_to(server) as socket:
         await socket.initialize()
         for id in (1, 2, 3, 4):
             await socket.send(request(id))
@@ -92,14 +92,14 @@ async def test_each_response_frees_a_slot() -> None:
 
 @pytest.mark.fault("GWY-20")
 async def test_over_http_the_error_arrives_on_the_stream_of_the_session() -> None:
-    async with running_server(Mute(), Limits(requests=1)) as place, http_client_to(place) as poster:
-        await poster.initialize()
-        async with poster.listen() as events:
-            await poster.post(request(1, "session/new"))
+    async with running_server(Silent(), Limits(requests=1)) as server, http_client_to(server) as client:
+        await client.initialize()
+        async with client.listen() as events:
+            await client.post(request(1, "session/new"))
             assert (await events.next())["id"] == 1
-        async with poster.listen("s") as events:
+        async with client.listen("s") as events:
             for id in (2, 3):
-                assert (await poster.post(request(id, sessionId="s"), "s")).status_code == 202
+                assert (await client.post(request(id, sessionId="s"), "s")).status_code == 202
             answer = await events.next()
     assert (answer["id"], answer["error"]["message"]) == (3, "busy: 1 requests are already running")
 
@@ -115,7 +115,7 @@ async def test_over_http_the_error_arrives_on_the_stream_of_the_session() -> Non
     ],
 )
 async def test_only_short_ids_methods_and_sessions_of_requests_are_stored(message: str) -> None:
-    async with running_server(echo := Mute()) as place, socket_to(place) as socket:
+    async with running_server(echo := Silent()) as server, socket_to(server) as socket:
         await socket.initialize()
         await socket.send(message)
         answer = await socket.next()
@@ -126,10 +126,10 @@ async def test_only_short_ids_methods_and_sessions_of_requests_are_stored(messag
 
 @pytest.mark.fault("GWY-20")
 async def test_a_client_that_reads_no_errors_is_disconnected() -> None:
-    async with running_server(Mute(), Limits(requests=1, queued_bytes=100_000, write_ahead=1000)) as place:
-        async with socket_to(place) as socket:
+    async with running_server(Silent(), Limits(requests=1, queued_bytes=100_000, write_ahead=1000)) as server:
+        async with socket_to(server) as socket:
             await socket.initialize()
-            [held] = place.app.connections.all()
+            [held] = server.app.connections.all()
             socket.connection.transport.pause_reading()
             for id in range(1, 100_000):
                 await socket.send(request(f"{id:01000}"))
@@ -143,17 +143,17 @@ async def test_a_client_that_reads_no_errors_is_disconnected() -> None:
 @pytest.mark.fault("GWY-20")
 async def test_sessions_and_message_numbers_made_up_by_a_client_are_bounded() -> None:
     limits = Limits(sessions=10, window_frames=10, requests=1000)
-    async with running_server(Mute(), limits) as place, http_client_to(place) as poster:
-        await poster.initialize()
+    async with running_server(Silent(), limits) as server, http_client_to(server) as client:
+        await client.initialize()
         statuses = [
-            (await poster.post(request(id, "session/load", sessionId=f"s{id}"))).status_code for id in range(1, 13)
+            (await client.post(request(id, "session/load", sessionId=f"s{id}"))).status_code for id in range(1, 13)
         ]
         assert statuses == [202] * 10 + [429] * 2
         numbered = [
-            (await poster.post(request(100 + number, "x"), Duologue_Message=str(number))).status_code
+            (await client.post(request(100 + number, "x"), Duologue_Message=str(number))).status_code
             for number in (2, 9, 10, 11, 1000, 1, 11)
         ]
         assert numbered == [202, 202, 202, 400, 400, 202, 202]
-        [held] = place.app.connections.all()
+        [held] = server.app.connections.all()
         assert isinstance(held, HttpServerConnection)
         assert len(held.sessions) == 10

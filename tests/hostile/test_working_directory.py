@@ -41,22 +41,22 @@ for place in itertools.islice(itertools.cycle(places), 10_000_000):
 
 
 @contextmanager
-def swapping(link: Path, *places: Path) -> Generator[None]:
-    link.symlink_to(places[0])
-    argv = [sys.executable, "-c", SWAPPER, str(link), *map(str, places)]
+def swapping(link: Path, *targets: Path) -> Generator[None]:
+    link.symlink_to(targets[0])
+    argv = [sys.executable, "-c", SWAPPER, str(link), *map(str, targets)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE) as swapper:
         yield
         swapper.communicate()
     assert swapper.returncode == 0
 
 
-async def commands_in(place: Path, times: int, rules: Permissions, project: Path) -> list[str | int]:
+async def commands_in(cwd: Path, times: int, rules: Permissions, project: Path) -> list[str | int]:
     """Run `pwd -P` there several times over the wire; return each output, or the error code if it may not run."""
     seen: list[str | int] = []
 
     async def run(params: Json) -> Json:
         for _ in range(times):
-            wanted = {"sessionId": "s1", "command": "pwd", "args": ["-P"], "cwd": str(place)}
+            wanted = {"sessionId": "s1", "command": "pwd", "args": ["-P"], "cwd": str(cwd)}
             made = await agent.ask("terminal/create", wanted)
             if "error" in made:
                 seen.append(made["error"]["code"])
@@ -112,25 +112,25 @@ async def test_a_directory_that_changes_while_a_user_is_asked_is_not_used(
     tmp_path: Path, attack: str, handles: str
 ) -> None:
     project, shown = tmp_path / "project", list[str]()
-    judged, evil = project / "judged", project / "evil"
-    judged.mkdir(parents=True)
+    checked, evil = project / "checked", project / "evil"
+    checked.mkdir(parents=True)
     evil.mkdir()
     link = project / "link"
-    link.symlink_to("judged")
+    link.symlink_to("checked")
 
     def swap() -> None:
         link.unlink()
         link.symlink_to("evil")
 
     def replace() -> None:
-        judged.rename(project / "away")
-        judged.symlink_to("evil")
+        checked.rename(project / "away")
+        checked.symlink_to("evil")
 
     attacks: dict[str, Callable[[], object]] = {
         "swap the link": swap,
         "replace the directory": replace,
-        "move the directory": lambda: judged.rename(tmp_path / "outside"),
-        "remove it": judged.rmdir,
+        "move the directory": lambda: checked.rename(tmp_path / "outside"),
+        "remove it": checked.rmdir,
     }
 
     async def user(question: PermissionRequest) -> bool:
@@ -140,8 +140,8 @@ async def test_a_directory_that_changes_while_a_user_is_asked_is_not_used(
 
     seen = await commands_in(link, 1, Permissions(on_request=user), project)
 
-    assert shown == [f"runs in {judged}"]
-    assert seen == ([str(judged)] if attack == "swap the link" else [-32602])
+    assert shown == [f"runs in {checked}"]
+    assert seen == ([str(checked)] if attack == "swap the link" else [-32602])
 
 
 async def test_a_directory_swapped_before_the_evaluation_is_evaluated_where_it_was_opened(

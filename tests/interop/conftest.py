@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop import peers
-from tests.interop.sdks import Player, Sdk, Stage, install
+from tests.interop.sdks import Player, Sdk, SdkClient, install
 
 
 @pytest.fixture(scope="session", params=peers.ALL)
@@ -24,7 +24,7 @@ def player(sdk: Sdk) -> Iterator[Player]:
 
 
 @pytest.fixture
-def stage(sdk: Sdk, player: Player, tmp_path: Path) -> Stage:
-    made = Stage(sdk, player, tmp_path)
+def sdk_client(sdk: Sdk, player: Player, tmp_path: Path) -> SdkClient:
+    made = SdkClient(sdk, player, tmp_path)
     made.cwd.mkdir()
     return made

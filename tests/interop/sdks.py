@@ -123,7 +123,7 @@ class Player:
 
 
 @dataclass(frozen=True)
-class Stage:
+class SdkClient:
     """One SDK's client in front of our built-in agent: its real process, or wherever else it can be reached."""
 
     sdk: Sdk
@@ -152,13 +152,13 @@ class Stage:
         options: Sequence[str] = (),
     ) -> Seen:
         """Let the client do these steps and no others."""
-        kept = str(self.folder / "kept")
+        store = str(self.folder / "kept")
         play: Json = {
             "cwd": str(self.cwd),
             "steps": steps,
             "capabilities": capabilities or {},
             "answers": answers or {},
-            "command": [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", kept, *options],
+            "command": [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", store, *options],
             **self.address,
         }
         seen = self.player.play(play)

@@ -9,22 +9,22 @@ from pathlib import Path
 import pytest
 
 from tests.interop.peers import GO
-from tests.interop.sdks import Player, Stage, install
+from tests.interop.sdks import Player, SdkClient, install
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
+def sdk_client(tmp_path: Path) -> Iterator[SdkClient]:
     sdk = install(GO)
     with closing(Player(sdk)) as player:
-        made = Stage(sdk, player, tmp_path)
+        made = SdkClient(sdk, player, tmp_path)
         made.cwd.mkdir()
         yield made
 
 
-def test_a_go_client_closes_the_connection_once_1024_updates_wait_for_its_handler(stage: Stage) -> None:
-    few, many = (stage.play(["prompt", f"/stream {count}", {"isStuck": count > 1024}]) for count in (1000, 3000))
+def test_a_go_client_closes_the_connection_once_1024_updates_wait_for_its_handler(sdk_client: SdkClient) -> None:
+    few, many = (sdk_client.play(["prompt", f"/stream {count}", {"isStuck": count > 1024}]) for count in (1000, 3000))
     assert len(few.last.of("agent_message_chunk")) == 1000
     assert many.last.error is not None
     assert "disconnected" in str(many.last.error)

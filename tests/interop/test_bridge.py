@@ -31,8 +31,8 @@ async def test_an_editor_of_version_1_uses_their_agent_of_version_2(typescript: 
         agent.new_session(tmp_path) as session,
     ):
         assert agent.version == 1
-        for prompt, said in (("echo hello", "hello"), ("permission", "id-allow_once")):
-            assert (await session.prompt(prompt)).text == said
+        for prompt, text in (("echo hello", "hello"), ("permission", "id-allow_once")):
+            assert (await session.prompt(prompt)).text == text
         # Version 1 cannot replace a message: the new text is sent as another one.
         assert (await session.prompt("whole story")).text == "nostory"
         (call,) = (await session.prompt("tools")).tool_calls

@@ -128,8 +128,8 @@ async def _answers(port: int) -> bool:
 
 
 async def test_a_client_speaks_http_2_with_an_nginx_that_does(tmp_path: Path) -> None:
-    async with front(tmp_path, http2=True) as place:
-        async with connect(place.url("https"), token=TOKEN, tls=place.certificate) as agent:
+    async with front(tmp_path, http2=True) as front_server:
+        async with connect(front_server.url("https"), token=TOKEN, tls=front_server.certificate) as agent:
             session = await agent.new_session(tmp_path)
             turns = [await session.prompt("hello"), await session.prompt("x" * 2_000_000)]
 
@@ -141,8 +141,8 @@ async def test_a_client_speaks_http_2_with_an_nginx_that_does(tmp_path: Path) ->
 
 @pytest.mark.parametrize("scheme", ["wss", "https"])
 async def test_a_client_talks_through_nginx(tmp_path: Path, scheme: str) -> None:
-    async with front(tmp_path) as place:
-        async with connect(place.url(scheme), token=TOKEN, tls=place.certificate) as agent:
+    async with front(tmp_path) as front_server:
+        async with connect(front_server.url(scheme), token=TOKEN, tls=front_server.certificate) as agent:
             session = await agent.new_session(tmp_path)
             small = await session.prompt("hello")
             large = await session.prompt("x" * 2_000_000)
@@ -153,8 +153,8 @@ async def test_a_client_talks_through_nginx(tmp_path: Path, scheme: str) -> None
 @pytest.mark.parametrize("scheme", ["wss", "https"])
 async def test_events_are_not_buffered(tmp_path: Path, scheme: str) -> None:
     """An update arrives while its turn still runs."""
-    async with front(tmp_path) as place:
-        async with connect(place.url(scheme), token=TOKEN, tls=place.certificate) as agent:
+    async with front(tmp_path) as front_server:
+        async with connect(front_server.url(scheme), token=TOKEN, tls=front_server.certificate) as agent:
             turn = (await agent.new_session(tmp_path)).prompt("/cancel-me")
             async with asyncio.timeout(SECONDS):
                 async for _ in turn:
@@ -166,8 +166,8 @@ async def test_events_are_not_buffered(tmp_path: Path, scheme: str) -> None:
 
 
 async def test_a_reload_of_nginx_is_not_noticed(tmp_path: Path) -> None:
-    async with front(tmp_path) as place:
-        async with connect(place.url("wss"), token=TOKEN, tls=place.certificate) as agent:
+    async with front(tmp_path) as front_server:
+        async with connect(front_server.url("wss"), token=TOKEN, tls=front_server.certificate) as agent:
             session = await agent.new_session(tmp_path)
             turn = session.prompt("/stream 20000")
             async for _ in turn:
@@ -185,18 +185,18 @@ def _worker(folder: Path) -> int:
 
 
 async def test_the_server_knows_where_a_client_is_and_believes_nginx_alone(tmp_path: Path) -> None:
-    async with front(tmp_path) as place:
-        async with httpx2.AsyncClient(verify=_trust(place), trust_env=False) as client:
+    async with front(tmp_path) as front_server:
+        async with httpx2.AsyncClient(verify=_trust(front_server), trust_env=False) as client:
             refused = await client.post(
-                place.url("https"), headers={"X-Forwarded-For": "6.6.6.6", "Host": "agents.example"}
+                front_server.url("https"), headers={"X-Forwarded-For": "6.6.6.6", "Host": "agents.example"}
             )
-            foreign = await client.post(place.url("https"), headers={"Host": "evil.example"})
-        place.server.send_signal(signal.SIGTERM)
-        _, said = await place.server.communicate()
+            foreign = await client.post(front_server.url("https"), headers={"Host": "evil.example"})
+        front_server.server.send_signal(signal.SIGTERM)
+        _, stderr = await front_server.server.communicate()
 
     assert (refused.status_code, foreign.status_code) == (401, 403)
-    assert set(re.findall(r'"address":"([^"]+)"', said.decode())) == {"127.0.0.1"}
+    assert set(re.findall(r'"address":"([^"]+)"', stderr.decode())) == {"127.0.0.1"}
 
 
-def _trust(place: Front) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=place.certificate)
+def _trust(front_server: Front) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=front_server.certificate)

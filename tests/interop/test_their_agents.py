@@ -48,7 +48,7 @@ class Ping(Model, frozen=True, kw_only=True):
 
 
 class Pong(Model, frozen=True, kw_only=True):
-    heard: str
+    received: str
 
 
 @asynccontextmanager
@@ -60,9 +60,9 @@ async def reached(sdk: Sdk, *options: str, **services: Any) -> AsyncGenerator[Re
 
 
 @asynccontextmanager
-async def talking(sdk: Sdk, place: Path, **services: Any) -> AsyncGenerator[ClientSession]:
+async def session_with(sdk: Sdk, cwd: Path, **services: Any) -> AsyncGenerator[ClientSession]:
     """Open a session with an agent made with this SDK."""
-    async with reached(sdk, **services) as agent, agent.new_session(place) as session:
+    async with reached(sdk, **services) as agent, agent.new_session(cwd) as session:
         yield session
 
 
@@ -88,13 +88,13 @@ async def test_the_agent_introduces_itself_and_its_session(sdk: Sdk, tmp_path: P
 
 
 async def test_updates_before_the_response_of_session_new_are_not_lost(sdk: Sdk, tmp_path: Path) -> None:
-    async with talking(sdk, tmp_path) as session:
+    async with session_with(sdk, tmp_path) as session:
         await session.prompt("stream 1")
         assert [command.name for command in session.commands] == ["init"]
 
 
 async def test_a_stream_of_chunks_arrives_whole_and_in_order(sdk: Sdk, tmp_path: Path) -> None:
-    async with talking(sdk, tmp_path) as session:
+    async with session_with(sdk, tmp_path) as session:
         async with session.prompt("stream 200") as turn:
             pieces = [event.text async for event in turn if isinstance(event, Text)]
         assert pieces == [f"{number} " for number in range(200)]
@@ -103,7 +103,7 @@ async def test_a_stream_of_chunks_arrives_whole_and_in_order(sdk: Sdk, tmp_path:
 
 
 async def test_every_kind_of_update_is_an_event(sdk: Sdk, tmp_path: Path) -> None:
-    async with talking(sdk, tmp_path) as session:
+    async with session_with(sdk, tmp_path) as session:
         async with session.prompt("updates") as turn:
             seen = [type(event) async for event in turn]
         gaps: dict[str, set[type]] = {JAVA: {TitleChanged}, KOTLIN: {TitleChanged, Usage, SettingsChanged}}
@@ -121,7 +121,7 @@ async def test_every_kind_of_update_is_an_event(sdk: Sdk, tmp_path: Path) -> Non
 
 
 async def test_a_tool_call_is_followed_from_its_beginning_to_its_diff(sdk: Sdk, tmp_path: Path) -> None:
-    async with talking(sdk, tmp_path) as session:
+    async with session_with(sdk, tmp_path) as session:
         async with session.prompt("tools") as turn:
             events = [event async for event in turn]
         assert [e.status for e in events if isinstance(e, ToolCall)] == ["pending", "in_progress", "completed"]
@@ -142,37 +142,37 @@ async def test_a_permission_question_is_answered_with_each_option(sdk: Sdk, tmp_
 
     permissions = Permissions(on_request=choose)
     async with reached(sdk, permissions=permissions) as agent:
-        said: list[str] = []
+        answers: list[str] = []
         for _ in wanted:  # endless output counts in its own session
             async with agent.new_session(tmp_path) as session:
-                said.append(await session.ask("permission"))
-        assert said == wanted
+                answers.append(await session.ask("permission"))
+        assert answers == wanted
 
 
 async def test_a_permission_request_without_an_answer_is_rejected(sdk: Sdk, tmp_path: Path) -> None:
-    async with talking(sdk, tmp_path) as session:
+    async with session_with(sdk, tmp_path) as session:
         assert await session.ask("permission") == "id-reject_once"
 
 
 async def test_files_are_read_and_written_inside_the_session_only(sdk: Sdk, tmp_path: Path) -> None:
-    place, outside = tmp_path / "project", tmp_path / "outside.txt"
-    place.mkdir()
-    (place / "notes.txt").write_text("one\ntwo\nthree\n")
+    project, outside = tmp_path / "project", tmp_path / "outside.txt"
+    project.mkdir()
+    (project / "notes.txt").write_text("one\ntwo\nthree\n")
     outside.write_text("one\nsecret\n")
-    async with talking(sdk, place, workspace=Workspace(), permissions=Permissions(edit="allow")) as session:
-        assert (await session.ask(f"read {place}/notes.txt")).rstrip("\n") == "two"
-        assert await session.ask(f"write {place}/new.txt hello") == "written"
+    async with session_with(sdk, project, workspace=Workspace(), permissions=Permissions(edit="allow")) as session:
+        assert (await session.ask(f"read {project}/notes.txt")).rstrip("\n") == "two"
+        assert await session.ask(f"write {project}/new.txt hello") == "written"
         with pytest.raises(RequestError):
             await session.prompt(f"read {outside}")
         with pytest.raises(RequestError):
             await session.prompt(f"write {outside} gone")
-    assert (place / "new.txt").read_text() == "hello"
+    assert (project / "new.txt").read_text() == "hello"
     assert outside.read_text() == "one\nsecret\n"
 
 
 async def test_a_command_runs_in_our_terminal_and_is_shown_in_its_tool_call(sdk: Sdk, tmp_path: Path) -> None:
     services = {"terminals": Terminals(), "permissions": Permissions(execute="allow")}
-    async with talking(sdk, tmp_path, **services) as session:
+    async with session_with(sdk, tmp_path, **services) as session:
         turn = await session.prompt("run echo hello")
         assert turn.text == "0: hello\n"
         [tool] = turn.tool_calls
@@ -181,7 +181,7 @@ async def test_a_command_runs_in_our_terminal_and_is_shown_in_its_tool_call(sdk:
 
 
 async def test_a_command_that_was_not_allowed_does_not_run(sdk: Sdk, tmp_path: Path) -> None:
-    async with talking(sdk, tmp_path, terminals=Terminals()) as session:
+    async with session_with(sdk, tmp_path, terminals=Terminals()) as session:
         with pytest.raises(RequestError):
             await session.prompt(f"run touch {tmp_path}/made")
     assert not (tmp_path / "made").exists()
@@ -203,7 +203,7 @@ async def test_modes_and_options_are_set_and_still_are_when_the_session_is_loade
 
 
 async def test_a_turn_is_cancelled_and_its_final_updates_are_received(sdk: Sdk, tmp_path: Path) -> None:
-    async with talking(sdk, tmp_path) as session:
+    async with session_with(sdk, tmp_path) as session:
         began = asyncio.Event()
         session.watch(lambda event: began.set())
         turn = session.prompt("wait")
@@ -217,7 +217,7 @@ async def test_a_turn_is_cancelled_and_its_final_updates_are_received(sdk: Sdk, 
 
 
 async def test_a_turn_that_is_left_early_is_cancelled(sdk: Sdk, tmp_path: Path) -> None:
-    async with talking(sdk, tmp_path) as session:
+    async with session_with(sdk, tmp_path) as session:
         async with session.prompt("wait") as turn:
             async for event in turn:
                 assert isinstance(event, Text)
@@ -275,7 +275,7 @@ async def test_questions_to_the_user_are_answered(sdk: Sdk, tmp_path: Path) -> N
         asked.append(question)
         return next(answers)
 
-    async with talking(sdk, tmp_path, on_elicit=answer) as session:
+    async with session_with(sdk, tmp_path, on_elicit=answer) as session:
         assert json.loads(await session.ask("form")) == ["accept", {"name": "Ada", "count": 2}]
         assert json.loads(await session.ask("form")) == ["decline", None]
         assert await session.ask("url") == "accept"
@@ -291,23 +291,23 @@ async def test_custom_methods_work_both_ways(sdk: Sdk, tmp_path: Path) -> None:
 
     @handlers.on(Method("_interop/ping", Ping, Pong))
     async def ping(context: Context, params: Ping) -> Pong:
-        return Pong(heard=params.greeting)
+        return Pong(received=params.greeting)
 
     async with reached(sdk, handlers=handlers) as agent, agent.new_session(tmp_path) as session:
         assert await agent.call("_interop/echo", {"deep": [1, None]}) == {"deep": [1, None]}
-        assert (await session.ask("ping")).replace(" ", "") == '{"heard":"hello"}'
+        assert (await session.ask("ping")).replace(" ", "") == '{"received":"hello"}'
         with pytest.raises(MethodNotFound):
             await agent.call("_nobody/knows", {})
 
 
 async def test_five_megabytes_go_both_ways_in_one_message(sdk: Sdk, tmp_path: Path) -> None:
-    async with talking(sdk, tmp_path) as session:
+    async with session_with(sdk, tmp_path) as session:
         assert len(await session.ask(f"big {FIVE_MEGABYTES}")) == FIVE_MEGABYTES
         assert await session.ask("echo " + "y" * FIVE_MEGABYTES) == "y" * FIVE_MEGABYTES
 
 
 async def test_an_error_arrives_whole_and_the_connection_lives_on(sdk: Sdk, tmp_path: Path) -> None:
-    async with talking(sdk, tmp_path) as session:
+    async with session_with(sdk, tmp_path) as session:
         with pytest.raises(RequestError, match="as requested") as caught:
             await session.prompt("error")
         assert (caught.value.code, caught.value.data) == (-32050, {"asked": True})

@@ -34,7 +34,7 @@ class Ping(Model, frozen=True, kw_only=True):
 
 
 class Pong(Model, frozen=True, kw_only=True):
-    heard: str
+    received: str
 
 
 @pytest.fixture(scope="session", params=[TYPESCRIPT, OFFICIAL_NEXT, RUST])
@@ -60,8 +60,8 @@ async def reached(url: str, **services: Any) -> AsyncGenerator[RemoteAgent]:
 
 
 @asynccontextmanager
-async def talking(url: str, place: Path, **services: Any) -> AsyncGenerator[ClientSession]:
-    async with reached(url, **services) as agent, agent.new_session(place) as session:
+async def session_with(url: str, cwd: Path, **services: Any) -> AsyncGenerator[ClientSession]:
+    async with reached(url, **services) as agent, agent.new_session(cwd) as session:
         yield session
 
 
@@ -78,7 +78,7 @@ async def test_the_agent_introduces_itself_and_its_session(url: str, tmp_path: P
 
 
 async def test_a_stream_of_chunks_arrives_whole_and_in_order(url: str, tmp_path: Path) -> None:
-    async with talking(url, tmp_path) as session:
+    async with session_with(url, tmp_path) as session:
         async with session.prompt("stream 500") as turn:
             pieces = [event.text async for event in turn if isinstance(event, Text)]
         assert pieces == [f"{number} " for number in range(500)]
@@ -87,7 +87,7 @@ async def test_a_stream_of_chunks_arrives_whole_and_in_order(url: str, tmp_path:
 
 async def test_files_and_permissions_are_asked_for_and_answered(url: str, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\nthree\n")
-    async with talking(url, tmp_path, workspace=Workspace(), permissions=Permissions(edit="allow")) as session:
+    async with session_with(url, tmp_path, workspace=Workspace(), permissions=Permissions(edit="allow")) as session:
         assert (await session.ask(f"read {tmp_path}/notes.txt")).rstrip("\n") == "two"
         assert await session.ask(f"write {tmp_path}/new.txt hello") == "written"
         assert await session.ask("permission") == "id-reject_once"  # there was no user to ask
@@ -95,7 +95,7 @@ async def test_files_and_permissions_are_asked_for_and_answered(url: str, tmp_pa
 
 
 async def test_a_turn_is_cancelled_and_its_final_updates_are_received(url: str, tmp_path: Path) -> None:
-    async with talking(url, tmp_path) as session:
+    async with session_with(url, tmp_path) as session:
         began = asyncio.Event()
         session.watch(lambda event: began.set())
         turn = session.prompt("wait")
@@ -151,23 +151,23 @@ async def test_settings_lists_and_custom_methods_work_both_ways(url: str, tmp_pa
 
     @handlers.on(Method("_interop/ping", Ping, Pong))
     async def ping(context: Context, params: Ping) -> Pong:
-        return Pong(heard=params.greeting)
+        return Pong(received=params.greeting)
 
     async with reached(url, handlers=handlers) as agent, agent.new_session(tmp_path) as session:
         await session.set_mode("code")
         assert session.id in [each.session_id for each in await agent.list_sessions()]
         assert await agent.call("_interop/echo", {"deep": [1, None]}) == {"deep": [1, None]}
-        assert (await session.ask("ping")).replace(" ", "") == '{"heard":"hello"}'
+        assert (await session.ask("ping")).replace(" ", "") == '{"received":"hello"}'
 
 
 async def test_five_megabytes_go_both_ways_in_one_message(url: str, tmp_path: Path) -> None:
-    async with talking(url, tmp_path) as session:
+    async with session_with(url, tmp_path) as session:
         assert len(await session.ask(f"big {FIVE_MEGABYTES}")) == FIVE_MEGABYTES
         assert await session.ask("echo " + "y" * FIVE_MEGABYTES) == "y" * FIVE_MEGABYTES
 
 
 async def test_an_error_arrives_whole_and_the_connection_lives_on(url: str, tmp_path: Path) -> None:
-    async with talking(url, tmp_path) as session:
+    async with session_with(url, tmp_path) as session:
         with pytest.raises(RequestError, match="as requested") as caught:
             await session.prompt("error")
         assert (caught.value.code, caught.value.data) == (-32050, {"asked": True})
@@ -177,8 +177,8 @@ async def test_an_error_arrives_whole_and_the_connection_lives_on(url: str, tmp_
 async def test_many_sessions_at_once_do_not_mix(url: str, tmp_path: Path) -> None:
     async with reached(url) as agent:
         sessions = await asyncio.gather(*(agent.new_session(tmp_path) for _ in range(20)))
-        said = await asyncio.gather(*(session.ask(f"stream {50 + each}") for each, session in enumerate(sessions)))
-    assert said == ["".join(f"{number} " for number in range(50 + each)) for each in range(20)]
+        answers = await asyncio.gather(*(session.ask(f"stream {50 + each}") for each, session in enumerate(sessions)))
+    assert answers == ["".join(f"{number} " for number in range(50 + each)) for each in range(20)]
 
 
 async def test_a_wrong_token_opens_nothing(url: str) -> None:

@@ -54,9 +54,9 @@ async def test_our_client_follows_a_turn_of_their_agent(theirs: Sdk, tmp_path: P
         assert agent.info is not None
         assert (agent.info.name, agent.info.version) == ("interop", "2")
         assert [command.name for command in session.commands] == ["init"]
-        for prompt, said in (("echo hello", "hello"), ("whole story", "story"), ("echo ünï", "ünï")):
+        for prompt, text in (("echo hello", "hello"), ("whole story", "story"), ("echo ünï", "ünï")):
             turn = await session.prompt(prompt)
-            assert (turn.text, turn.stop_reason) == (said, "end_turn")
+            assert (turn.text, turn.stop_reason) == (text, "end_turn")
 
 
 async def test_our_client_understands_their_tools_terminals_and_diffs(theirs: Sdk, tmp_path: Path) -> None:
@@ -221,8 +221,8 @@ async def test_our_client_goes_through_the_life_of_a_session_with_their_example_
         assert resumed.transcript.messages == []
         await resumed.aclose()
         loaded = await agent.load_session(session.id, tmp_path)
-        said = [message.text for message in loaded.transcript.messages]
-        assert said == ["hello", "Echo: hello", "ünï", "Echo: ünï"]
+        texts = [message.text for message in loaded.transcript.messages]
+        assert texts == ["hello", "Echo: hello", "ünï", "Echo: ünï"]
         assert loaded.title == "Echo agent session"
         assert (await loaded.prompt("again")).text == "Echo: again"
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.local.sandbox import Land
+from tests.local.sandbox import Sandbox
 from tests.transports.conftest import nothing_left
 
 __all__ = ["nothing_left"]
 
 
 @pytest.fixture
-def land(tmp_path: Path) -> Iterator[Land]:
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
     """Directories `root` and `outside`; what is outside is the same when the test is over."""
-    with Land(tmp_path) as land:
-        yield land
+    with Sandbox(tmp_path) as sandbox:
+        yield sandbox

@@ -11,11 +11,11 @@ from typing import Self
 from duologue.errors import InvalidParams
 from duologue.local.files import Roots
 
-NOBODY = 65534
+UNPRIVILEGED_ID = 65534
 CANARY = "this must never be read\n"
 
 
-class Land:
+class Sandbox:
     """A directory `root`, with `roots` opened on it, next to a directory `outside`."""
 
     def __init__(self, home: Path) -> None:
@@ -41,15 +41,15 @@ class Land:
         assert snapshot(self.outside) == self._before
 
     @contextmanager
-    def as_nobody(self, except_for: Path | None = None) -> Generator[None]:
+    def unprivileged(self, except_for: Path | None = None) -> Generator[None]:
         """Run the block as an unprivileged user who owns all files inside."""
         if os.geteuid() != 0:
             yield
             return
         for path in {self.root, *self.root.rglob("*")} - {except_for}:
-            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
-        os.setegid(NOBODY)
-        os.seteuid(NOBODY)
+            os.chown(path, UNPRIVILEGED_ID, UNPRIVILEGED_ID, follow_symlinks=False)
+        os.setegid(UNPRIVILEGED_ID)
+        os.seteuid(UNPRIVILEGED_ID)
         try:
             yield
         finally:

@@ -33,9 +33,9 @@ async def ran(argv: list[str], **options: object) -> tuple[str, CommandExit]:
         return command.output()[0], ended
 
 
-async def said(command: RunningCommand, word: str) -> None:
+async def until_output(command: RunningCommand, text: str) -> None:
     """Wait until it has said this."""
-    await until(lambda: word in command.output()[0])
+    await until(lambda: text in command.output()[0])
 
 
 async def test_a_command_runs_in_its_directory_and_says_all_in_one_stream(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ async def test_a_command_runs_in_its_directory_and_says_all_in_one_stream(tmp_pa
 @pytest.mark.rule(106, 108)
 async def test_output_is_there_while_it_runs_and_the_exit_only_afterwards() -> None:
     async with await RunningCommand.start(shell("echo early; exec sleep 1000"), cwd="/") as command:
-        await said(command, "early\n")
+        await until_output(command, "early\n")
         assert command.exit is None
         assert tree.identify(command.pid) is not None
 
@@ -105,7 +105,7 @@ async def test_kill_ends_a_shell_with_children_and_grandchildren_and_leaves_what
             shell("sh -c 'sleep 1000 & sleep 1000' & sleep 1000 & echo up; wait"), cwd="/"
         ) as command,
     ):
-        await said(command, "up")
+        await until_output(command, "up")
         await until(lambda: len(tree.find_by_marker(nothing_left)) == 5)
         await command.kill()
         assert tree.find_by_marker(nothing_left) == []
@@ -122,7 +122,7 @@ async def test_a_command_that_ignores_sigterm_is_killed_after_the_grace() -> Non
             shell("trap '' TERM; echo deaf; while :; do sleep 1000; done"), cwd="/", grace=0.2
         ) as command,
     ):
-        await said(command, "deaf")
+        await until_output(command, "deaf")
         began = time.monotonic()
         await command.kill()
         assert 0.2 <= time.monotonic() - began < 2
@@ -136,7 +136,7 @@ async def test_a_command_that_heeds_sigterm_may_say_a_last_word() -> None:
             shell("trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done"), cwd="/"
         ) as command,
     ):
-        await said(command, "up")
+        await until_output(command, "up")
         await command.kill()
         assert await command.wait() == CommandExit(exit_code=7)
         assert command.output()[0].endswith("bye\n")
@@ -167,7 +167,7 @@ async def test_later_output_of_a_background_child_is_kept_too(tmp_path: Path) ->
         assert command.output() == ("now\n", False)
         fifo = os.open(go, os.O_RDWR)
         os.write(fifo, b"\n")
-        await said(command, "now\nlater\n")
+        await until_output(command, "now\nlater\n")
         os.close(fifo)
 
 
@@ -183,7 +183,7 @@ async def test_later_output_of_a_background_child_is_kept_too(tmp_path: Path) ->
 async def test_a_child_in_a_session_of_its_own_is_ended_too(script: str, nothing_left: str) -> None:
     async with asyncio.timeout(20):
         command = await RunningCommand.start(shell(script), cwd="/", grace=0.2)
-        await said(command, "away")
+        await until_output(command, "away")
         await command.release()
         assert tree.find_by_marker(nothing_left) == []
         assert command.escaped == []
@@ -281,7 +281,7 @@ async def test_a_cancelled_release_kills_at_once_and_wakes_waiting_tasks(nothing
         command = await RunningCommand.start(
             shell("trap '' TERM; echo deaf; while :; do sleep 1000; done"), cwd="/", grace=1000
         )
-        await said(command, "deaf")
+        await until_output(command, "deaf")
         async with asyncio.TaskGroup() as group:
             waiter = group.create_task(command.wait())
             release = group.create_task(command.release())

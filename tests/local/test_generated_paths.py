@@ -12,11 +12,11 @@ import pytest
 
 from duologue.errors import InvalidParams, RequestError, ResourceNotFound
 from duologue.local.files import Roots
-from tests.local.sandbox import CANARY, Land
+from tests.local.sandbox import CANARY, Sandbox
 
 PATHS = 10_000
 
-WAYS = [
+PARTS = [
     "..",
     "..",
     ".",
@@ -43,31 +43,31 @@ ENDS = ["file", "file", "secret", "sub/file", "é", "root/file", "outside/secret
 
 def random_path(root: Path, draw: random.Random) -> str:
     """Through links and `..`, mostly along what exists, and out of it now and then."""
-    parts = [draw.choice(ODD if draw.random() < 0.1 else WAYS) for _ in range(draw.randint(0, 8))]
+    parts = [draw.choice(ODD if draw.random() < 0.1 else PARTS) for _ in range(draw.randint(0, 8))]
     return "/".join([str(root), *parts, draw.choice(ENDS)])
 
 
-def plant(land: Land) -> None:
-    deep = land.root / "a" / "b" / "deep"
+def plant(sandbox: Sandbox) -> None:
+    deep = sandbox.root / "a" / "b" / "deep"
     deep.mkdir(parents=True)
     (deep / "file").write_text("deep\n")
-    (land.root / "é").write_text("odd\n")
-    os.mkfifo(land.root / "fifo")
-    for place in (land.root, land.root / "a", deep):
-        up = os.path.relpath(land.root, place)
+    (sandbox.root / "é").write_text("odd\n")
+    os.mkfifo(sandbox.root / "fifo")
+    for directory in (sandbox.root, sandbox.root / "a", deep):
+        up = os.path.relpath(sandbox.root, directory)
         for name, target in {
             "in": f"{up}/sub",
             "out": f"{up}/../outside",
             "up": "..",
             "loop": "loop",
             "dangling": f"{up}/nowhere/at/all",
-            "abs-in": f"{land.root}/a",
-            "abs-out": str(land.outside),
+            "abs-in": f"{sandbox.root}/a",
+            "abs-out": str(sandbox.outside),
             "to-root": f"{up}/../root",
             "to-home": f"{up}/..",
-            "abs-home": str(land.home),
+            "abs-home": str(sandbox.home),
         }.items():
-            (place / name).symlink_to(target)
+            (directory / name).symlink_to(target)
 
 
 def as_the_kernel_reads(path: str, root: Path) -> str | type[RequestError]:
@@ -89,8 +89,8 @@ def as_the_kernel_reads(path: str, root: Path) -> str | type[RequestError]:
 def _passes_outside(path: str, root: Path) -> bool:
     """Return True if the path leads through a directory that is neither inside nor a parent of the roots."""
     parts = path.split("/")
-    on_the_way = (Path(os.path.realpath("/".join(parts[:n]) or "/")) for n in range(1, len(parts) + 1))
-    return not all(place.is_relative_to(root) or root.is_relative_to(place) for place in on_the_way)
+    prefixes = (Path(os.path.realpath("/".join(parts[:n]) or "/")) for n in range(1, len(parts) + 1))
+    return not all(prefix.is_relative_to(root) or root.is_relative_to(prefix) for prefix in prefixes)
 
 
 def as_we_read(roots: Roots, path: str) -> str | type[RequestError]:
@@ -102,18 +102,18 @@ def as_we_read(roots: Roots, path: str) -> str | type[RequestError]:
 
 @pytest.mark.fault("FSB-23")
 def test_generated_paths_lead_where_the_kernel_goes_and_never_outside(
-    land: Land, chaos_factor: int, record_property: Callable[[str, object], None]
+    sandbox: Sandbox, chaos_factor: int, record_property: Callable[[str, object], None]
 ) -> None:
     seed = random.randrange(2**32)
     count = PATHS * chaos_factor
     record_property("count", count)
-    plant(land)
+    plant(sandbox)
     draw = random.Random(seed)
     seen: Counter[str] = Counter()
     for _ in range(count):
-        path = random_path(land.root, draw)
-        ours = as_we_read(land.roots, path)
-        kernels = as_the_kernel_reads(path, land.root)
+        path = random_path(sandbox.root, draw)
+        ours = as_we_read(sandbox.roots, path)
+        kernels = as_the_kernel_reads(path, sandbox.root)
         # A missing file outside is reported as outside: the error must not reveal whether it exists.
         assert ours == kernels or (ours, kernels) == (InvalidParams, ResourceNotFound), (seed, path)
         assert ours != CANARY
@@ -125,20 +125,20 @@ def test_generated_paths_lead_where_the_kernel_goes_and_never_outside(
 
 @pytest.mark.fault("FSB-23")
 def test_writing_to_generated_paths_changes_nothing_outside(
-    land: Land, chaos_factor: int, record_property: Callable[[str, object], None]
+    sandbox: Sandbox, chaos_factor: int, record_property: Callable[[str, object], None]
 ) -> None:
     count = PATHS // 10 * chaos_factor
     record_property("count", count)
-    plant(land)
+    plant(sandbox)
     written = 0
     for _ in range(count):
-        path = random_path(land.root, random.Random())
+        path = random_path(sandbox.root, random.Random())
         try:
-            land.roots.write_text(path, "new")
+            sandbox.roots.write_text(path, "new")
         except RequestError:
             continue
         written += 1
-        assert Path(path).resolve().is_relative_to(land.root)
+        assert Path(path).resolve().is_relative_to(sandbox.root)
         assert Path(path).read_text() == "new"
 
     assert written > 10

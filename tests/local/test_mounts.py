@@ -61,9 +61,9 @@ OUTSIDE = "outside the directories that may be used"
 
 
 @pytest.mark.fault("FSB-16")
-@pytest.mark.parametrize("way", ["with openat2", "without openat2"])
-def test_mounts_inside_a_root_belong_to_it_by_default(tmp_path: Path, way: str) -> None:
-    lines = in_a_namespace(MOUNTS, str(tmp_path), "follow", way)
+@pytest.mark.parametrize("variant", ["with openat2", "without openat2"])
+def test_mounts_inside_a_root_belong_to_it_by_default(tmp_path: Path, variant: str) -> None:
+    lines = in_a_namespace(MOUNTS, str(tmp_path), "follow", variant)
 
     assert lines[:8] == ["tmpfs", "written", "elsewhere", "written", "elsewhere", "written", "elsewhere", "written"]
     # A file that something is mounted on cannot be replaced.
@@ -71,9 +71,9 @@ def test_mounts_inside_a_root_belong_to_it_by_default(tmp_path: Path, way: str) 
 
 
 @pytest.mark.fault("FSB-16")
-@pytest.mark.parametrize("way", ["with openat2", "without openat2"])
-def test_mounts_inside_a_root_can_be_left_out(tmp_path: Path, way: str) -> None:
-    lines = in_a_namespace(MOUNTS, str(tmp_path), "refuse", way)
+@pytest.mark.parametrize("variant", ["with openat2", "without openat2"])
+def test_mounts_inside_a_root_can_be_left_out(tmp_path: Path, variant: str) -> None:
+    lines = in_a_namespace(MOUNTS, str(tmp_path), "refuse", variant)
 
     assert lines == [OUTSIDE] * 10
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from duologue.local.openat2 import is_kernel_view, open_beneath
-from tests.local.sandbox import Land
+from tests.local.sandbox import Sandbox
 
 
 def opened(root: Path, path: str) -> str | int | None:
@@ -26,25 +26,25 @@ def opened(root: Path, path: str) -> str | int | None:
         os.close(fd)
 
 
-def test_the_kernel_stays_beneath_the_directory(land: Land) -> None:
-    (land.root / "in").symlink_to("sub")
-    (land.root / "out").symlink_to("../outside")
-    (land.root / "absolute").symlink_to(land.root / "file")
-    if opened(land.root, "file") == errno.ENOSYS:
+def test_the_kernel_stays_beneath_the_directory(sandbox: Sandbox) -> None:
+    (sandbox.root / "in").symlink_to("sub")
+    (sandbox.root / "out").symlink_to("../outside")
+    (sandbox.root / "absolute").symlink_to(sandbox.root / "file")
+    if opened(sandbox.root, "file") == errno.ENOSYS:
         pytest.skip("this system has no openat2")
 
-    assert opened(land.root, "sub/../file") == "inside\n"
-    assert opened(land.root, "in/file") == "inside sub\n"
-    assert opened(land.root, "../outside/secret") == errno.EXDEV
-    assert opened(land.root, "out/secret") == errno.EXDEV
-    assert opened(land.root, "absolute") == errno.EXDEV
-    assert opened(land.root, "/etc/passwd") == errno.EXDEV
-    assert opened(land.root, "missing") == errno.ENOENT
+    assert opened(sandbox.root, "sub/../file") == "inside\n"
+    assert opened(sandbox.root, "in/file") == "inside sub\n"
+    assert opened(sandbox.root, "../outside/secret") == errno.EXDEV
+    assert opened(sandbox.root, "out/secret") == errno.EXDEV
+    assert opened(sandbox.root, "absolute") == errno.EXDEV
+    assert opened(sandbox.root, "/etc/passwd") == errno.EXDEV
+    assert opened(sandbox.root, "missing") == errno.ENOENT
     assert opened(Path("/proc/self"), "cwd/pyproject.toml") == errno.ELOOP
 
 
-def test_a_kernel_file_is_distinguished_from_a_regular_file(land: Land) -> None:
-    with Path("/proc/version").open() as version, (land.root / "file").open() as file:
+def test_a_kernel_file_is_distinguished_from_a_regular_file(sandbox: Sandbox) -> None:
+    with Path("/proc/version").open() as version, (sandbox.root / "file").open() as file:
         assert is_kernel_view(version.fileno())
         assert not is_kernel_view(file.fileno())
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from duologue.local.output_tail import OutputTail
 
 
-def kept(limit: int, *pieces: bytes, is_final: bool = True) -> tuple[str, bool]:
+def tail_of(limit: int, *pieces: bytes, is_final: bool = True) -> tuple[str, bool]:
     tail = OutputTail(limit)
     for piece in pieces:
         tail.data_received(piece)
@@ -32,7 +32,7 @@ def kept(limit: int, *pieces: bytes, is_final: bool = True) -> tuple[str, bool]:
     ],
 )
 def test_the_newest_whole_characters_that_fit_are_kept(text: str, endings: list[str]) -> None:
-    assert [kept(limit, text.encode()) for limit in range(6)] == [(ending, True) for ending in endings]
+    assert [tail_of(limit, text.encode()) for limit in range(6)] == [(ending, True) for ending in endings]
 
 
 @pytest.mark.fault("TRM-02")
@@ -40,9 +40,9 @@ def test_the_newest_whole_characters_that_fit_are_kept(text: str, endings: list[
 def test_output_that_fits_is_whole(text: str) -> None:
     size = len(text.encode())
 
-    assert kept(size, text.encode()) == (text, False)
-    assert kept(size + 1, text.encode()) == (text, False)
-    assert kept(10**6, text.encode()) == (text, False)
+    assert tail_of(size, text.encode()) == (text, False)
+    assert tail_of(size + 1, text.encode()) == (text, False)
+    assert tail_of(10**6, text.encode()) == (text, False)
 
 
 @pytest.mark.fault("TRM-04")
@@ -59,8 +59,8 @@ def test_output_that_fits_is_whole(text: str) -> None:
     ],
 )
 def test_only_what_is_truly_invalid_is_replaced(data: bytes, text: str) -> None:
-    assert kept(100, data) == (text, False)
-    assert kept(100, *(data[n : n + 1] for n in range(len(data)))) == (text, False)
+    assert tail_of(100, data) == (text, False)
+    assert tail_of(100, *(data[n : n + 1] for n in range(len(data)))) == (text, False)
 
 
 @pytest.mark.fault("TRM-04")
@@ -76,9 +76,9 @@ def test_a_character_that_is_still_coming_is_waited_for_until_the_end() -> None:
 
 @pytest.mark.fault("TRM-01")
 def test_marks_of_invalid_bytes_count_as_what_they_take() -> None:
-    assert kept(5, b"\xff" * 5) == ("\ufffd", True)
-    assert kept(6, b"\xff" * 2) == ("\ufffd\ufffd", False)
-    assert kept(2, b"\xff" * 2) == ("", True)
+    assert tail_of(5, b"\xff" * 5) == ("\ufffd", True)
+    assert tail_of(6, b"\xff" * 2) == ("\ufffd\ufffd", False)
+    assert tail_of(2, b"\xff" * 2) == ("", True)
 
 
 @pytest.mark.fault("TRM-01", "TRM-04")
@@ -87,9 +87,9 @@ def test_any_output_in_any_pieces_gives_its_end(pieces: list[bytes], limit: int,
     data = b"".join(pieces)
     whole = codecs.getincrementaldecoder("utf-8")("replace").decode(data, is_final)
 
-    text, is_cut = kept(limit, *pieces, is_final=is_final)
+    text, is_cut = tail_of(limit, *pieces, is_final=is_final)
 
-    assert (text, is_cut) == kept(limit, data, is_final=is_final)
+    assert (text, is_cut) == tail_of(limit, data, is_final=is_final)
     assert len(text.encode()) <= limit
     assert is_cut == (len(data) > limit or len(whole.encode()) > limit)
     assert is_cut or text == whole

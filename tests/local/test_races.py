@@ -14,7 +14,7 @@ import pytest
 from duologue.errors import InvalidParams, RequestError
 from duologue.local.files import Roots
 from duologue.local.path_resolver import DIRECTORY_ONLY, Root, walk
-from tests.local.sandbox import CANARY, Land
+from tests.local.sandbox import CANARY, Sandbox
 from tests.local.swapper import swapping
 
 RACES = 10_000
@@ -38,29 +38,29 @@ def read_after_checking(path: Path, root: Path) -> str | None:
     return None
 
 
-def test_checking_a_path_before_opening_it_loses_this_race(land: Land) -> None:
+def test_checking_a_path_before_opening_it_loses_this_race(sandbox: Sandbox) -> None:
     """Shows that the tests below can fail: the swapping is fast enough to defeat a naive check."""
-    (land.root / "link").symlink_to("../outside")
+    (sandbox.root / "link").symlink_to("../outside")
 
-    with swapping(land.root / "sub", land.root / "link"):
+    with swapping(sandbox.root / "sub", sandbox.root / "link"):
         seen: Counter[str] = Counter()
         for _ in races(1, seen, CANARY):
-            seen[read_after_checking(land.root / "sub" / "file", land.root) or ""] += 1
+            seen[read_after_checking(sandbox.root / "sub" / "file", sandbox.root) or ""] += 1
 
 
 @pytest.mark.fault("FSB-10")
-def test_a_file_that_became_a_link_after_the_check_is_not_opened(land: Land) -> None:
+def test_a_file_that_became_a_link_after_the_check_is_not_opened(sandbox: Sandbox) -> None:
     """The moment between the two, without luck: the link leads to a file inside, which the kernel would open."""
-    (land.root / "file").write_text("looked at")
-    (land.root / "other").write_text("never looked at")
-    fd = os.open(land.root, DIRECTORY_ONLY)
-    root = Root(fd, land.root.parts[1:], frozenset())
+    (sandbox.root / "file").write_text("looked at")
+    (sandbox.root / "other").write_text("never looked at")
+    fd = os.open(sandbox.root, DIRECTORY_ONLY)
+    root = Root(fd, sandbox.root.parts[1:], frozenset())
     try:
-        with walk(root, ["file"], lambda path: (root, [path])) as place:
-            (land.root / "file").unlink()
-            (land.root / "file").symlink_to("other")
+        with walk(root, ["file"], lambda path: (root, [path])) as resolved:
+            (sandbox.root / "file").unlink()
+            (sandbox.root / "file").symlink_to("other")
             with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
-                place.open(os.O_RDONLY)
+                resolved.open(os.O_RDONLY)
     finally:
         os.close(fd)
 
@@ -68,20 +68,20 @@ def test_a_file_that_became_a_link_after_the_check_is_not_opened(land: Land) -> 
 @pytest.mark.fault("FSB-10")
 @pytest.mark.parametrize("target", ["../outside", "{outside}"], ids=["relative", "absolute"])
 def test_a_directory_swapped_for_a_link_never_leads_outside(
-    land: Land, target: str, chaos_factor: int, record_property: Callable[[str, object], None]
+    sandbox: Sandbox, target: str, chaos_factor: int, record_property: Callable[[str, object], None]
 ) -> None:
     record_property("count", RACES * chaos_factor)
-    (land.root / "link").symlink_to(target.format(outside=land.outside))
-    path = land.root / "sub" / "file"
+    (sandbox.root / "link").symlink_to(target.format(outside=sandbox.outside))
+    path = sandbox.root / "sub" / "file"
     seen: Counter[str] = Counter()
 
-    with swapping(land.root / "sub", land.root / "link"):
+    with swapping(sandbox.root / "sub", sandbox.root / "link"):
         for n in races(RACES * chaos_factor, seen, "inside sub\n", "written", "InvalidParams"):
             try:
                 if n % 20:
-                    seen[land.roots.read_text(path)] += 1
+                    seen[sandbox.roots.read_text(path)] += 1
                 else:
-                    land.roots.write_text(path, "inside sub\n")
+                    sandbox.roots.write_text(path, "inside sub\n")
                     seen["written"] += 1
             except RequestError as error:
                 seen[type(error).__name__] += 1
@@ -90,25 +90,25 @@ def test_a_directory_swapped_for_a_link_never_leads_outside(
 
 
 @pytest.mark.fault("FSB-10")
-def test_new_directories_are_never_made_outside(land: Land, chaos_factor: int) -> None:
-    (land.root / "link").symlink_to("../outside")
+def test_new_directories_are_never_made_outside(sandbox: Sandbox, chaos_factor: int) -> None:
+    (sandbox.root / "link").symlink_to("../outside")
 
-    with swapping(land.root / "sub", land.root / "link"):
+    with swapping(sandbox.root / "sub", sandbox.root / "link"):
         for n in range(500 * chaos_factor):
             try:
-                land.roots.write_text(land.root / "sub" / f"new{n % 50}" / "deep" / str(n), "")
+                sandbox.roots.write_text(sandbox.root / "sub" / f"new{n % 50}" / "deep" / str(n), "")
             except InvalidParams:
                 continue
 
 
 @pytest.mark.fault("FSB-11")
-def test_a_file_swapped_for_a_link_is_never_truncated_outside(land: Land, chaos_factor: int) -> None:
-    path = land.root / "file"
-    os.link(path, land.root / "other name")
-    (land.root / "link").symlink_to("../outside/secret")
+def test_a_file_swapped_for_a_link_is_never_truncated_outside(sandbox: Sandbox, chaos_factor: int) -> None:
+    path = sandbox.root / "file"
+    os.link(path, sandbox.root / "other name")
+    (sandbox.root / "link").symlink_to("../outside/secret")
     seen: Counter[str] = Counter()
 
-    with Roots([land.root], allow_hard_links=True) as roots, swapping(path, land.root / "link"):
+    with Roots([sandbox.root], allow_hard_links=True) as roots, swapping(path, sandbox.root / "link"):
         for _ in races(1_000 * chaos_factor, seen, "written", "refused"):
             try:
                 roots.write_text(path, "new")
@@ -118,8 +118,8 @@ def test_a_file_swapped_for_a_link_is_never_truncated_outside(land: Land, chaos_
 
 
 @pytest.mark.fault("FSB-11")
-def test_a_link_swapped_in_before_the_rename_is_replaced_and_not_followed(land: Land, chaos_factor: int) -> None:
-    path, link = land.root / "file", land.root / "link"
+def test_a_link_swapped_in_before_the_rename_is_replaced_and_not_followed(sandbox: Sandbox, chaos_factor: int) -> None:
+    path, link = sandbox.root / "file", sandbox.root / "link"
     for _ in range(3 * chaos_factor):
         path.unlink()
         path.write_text("old")
@@ -131,19 +131,19 @@ def test_a_link_swapped_in_before_the_rename_is_replaced_and_not_followed(land: 
         with swapping(path, link):
             for _ in races(10, seen, "written"):
                 with suppress(InvalidParams):
-                    land.roots.write_text(path, "new")
+                    sandbox.roots.write_text(path, "new")
                     seen["written"] += 1
 
 
 @pytest.mark.fault("FSB-15")
 @pytest.mark.timeout(60)
-def test_a_file_swapped_for_a_fifo_never_blocks(land: Land, chaos_factor: int) -> None:
-    path = land.root / "file"
-    os.link(path, land.root / "other name")
-    os.mkfifo(land.root / "fifo")
+def test_a_file_swapped_for_a_fifo_never_blocks(sandbox: Sandbox, chaos_factor: int) -> None:
+    path = sandbox.root / "file"
+    os.link(path, sandbox.root / "other name")
+    os.mkfifo(sandbox.root / "fifo")
     seen: Counter[str] = Counter()
 
-    with Roots([land.root], allow_hard_links=True) as roots, swapping(path, land.root / "fifo"):
+    with Roots([sandbox.root], allow_hard_links=True) as roots, swapping(path, sandbox.root / "fifo"):
         for n in races(5_000 * chaos_factor, seen, "inside\n", "written", "a FIFO, not a text file"):
             try:
                 if n % 10:

@@ -56,21 +56,21 @@ class Client:
                 supportedVersions=["2026-07-28"], capabilities={"tools": {"listChanged": True}}, **UNCACHED
             )
         if method == "subscriptions/listen":
-            return await self._tell_changes(request_id)
+            return await self._notify_changes(request_id)
         return {"error": {"code": -32601, "message": "no such method"}}
 
-    async def _tell_changes(self, request_id: str) -> JsonObject:
+    async def _notify_changes(self, request_id: str) -> JsonObject:
         meta = {"io.modelcontextprotocol/subscriptionId": request_id}
         honoured = {"toolsListChanged": True}
-        self.tell(request_id, "notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
+        self.notify(request_id, "notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
         await self.changed.wait()
         self.changed.clear()
         self.tool = "react"
-        self.tell(request_id, "notifications/tools/list_changed", {"_meta": meta})
+        self.notify(request_id, "notifications/tools/list_changed", {"_meta": meta})
         await asyncio.Event().wait()
         return _complete()
 
-    def tell(self, request_id: str, method: str, params: JsonObject) -> None:
+    def notify(self, request_id: str, method: str, params: JsonObject) -> None:
         assert self.servers is not None
         self.servers.on_message("srv-1", request_id, method, params)
 
@@ -114,21 +114,21 @@ async def test_where_there_is_a_result_it_counts() -> None:
 async def test_notifications_about_a_request_reach_its_caller() -> None:
     async def with_progress(client: Client, request_id: str, params: JsonObject) -> JsonObject:
         token = params["_meta"]["progressToken"]
-        client.tell("mcp-0", "notifications/progress", {"progressToken": token, "progress": 9})
-        client.tell(request_id, "notifications/progress", {"progressToken": token, "progress": 1, "total": 2})
-        await heard.wait()
+        client.notify("mcp-0", "notifications/progress", {"progressToken": token, "progress": 9})
+        client.notify(request_id, "notifications/progress", {"progressToken": token, "progress": 1, "total": 2})
+        await received.wait()
         return DONE
 
-    heard = asyncio.Event()
+    received = asyncio.Event()
     steps: list[tuple[float, float | None]] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         steps.append((progress, total))
-        heard.set()
+        received.set()
 
     async with _session(with_progress) as (client, servers):
         await servers.call("inside", "act", on_progress=on_progress)
-        client.tell("mcp-0", "notifications/progress", {"progressToken": 1, "progress": 2})
+        client.notify("mcp-0", "notifications/progress", {"progressToken": 1, "progress": 2})
         servers.on_message("another", "mcp-0", "notifications/message", None)
 
     assert steps == [(1, 2)]

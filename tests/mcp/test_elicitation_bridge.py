@@ -42,7 +42,7 @@ async def open_with(client: RecordingClient, server: StdioMcpServer) -> str:
     return await client.new(mcp_servers=[named])
 
 
-def said(client: RecordingClient) -> str:
+def tool_output(client: RecordingClient) -> str:
     chunks = [update.content for update in client.updates if isinstance(update, v1.AgentMessageChunk)]
     return "".join(block.text for block in chunks if isinstance(block, v1.TextContent))
 
@@ -66,14 +66,14 @@ async def test_a_question_that_is_part_of_an_answer_reaches_the_user(tmp_path: P
         session = await open_with(client, real())
         await client.prompt(session, "real order {}")
 
-        assert said(client) == "oolong"
+        assert tool_output(client) == "oolong"
         [question] = asked
         assert (question.message, question.session_id) == ("real: Which tea?", session)
         assert set(question.requested_schema.properties) == {"kind", "sugar"}
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "result"),
     [
         (v1.ElicitationAcceptAction(content={"kind": "mint"}), {"action": "accept", "content": {"kind": "mint"}}),
         (v1.ElicitationDeclineAction(), {"action": "decline"}),
@@ -81,14 +81,14 @@ async def test_a_question_that_is_part_of_an_answer_reaches_the_user(tmp_path: P
     ],
 )
 async def test_a_question_in_the_middle_of_a_call_reaches_the_user(
-    answer: v1.CreateElicitationResponse, told: dict[str, Any], tmp_path: Path
+    answer: v1.CreateElicitationResponse, result: dict[str, Any], tmp_path: Path
 ) -> None:
     """MCP 2025-11-25: the server sends a request of its own."""
     async with asyncio.timeout(30), client_for(agent_that_calls(), tmp_path, validate=True, elicitation=BOTH) as client:
         asked = answer_with(client, answer)
         await client.prompt(await open_with(client, small()), f"small ask {json.dumps(TEA)}")
 
-        assert json.loads(said(client)) == told
+        assert json.loads(tool_output(client)) == result
         assert [question.message for question in asked] == ["small: Which tea?"]
 
 
@@ -107,7 +107,7 @@ async def test_a_url_gets_an_id_of_our_own_by_which_its_completion_is_reported(t
         assert question.url == BILL["url"]
         assert question.elicitation_id != "bill"
         assert await done.get() == question.elicitation_id
-        assert json.loads(said(client)) == {"action": "accept"}
+        assert json.loads(tool_output(client)) == {"action": "accept"}
 
 
 @pytest.mark.rule(127, 129, 135)
@@ -130,7 +130,7 @@ async def test_servers_may_not_elicit_what_their_agent_may_not_elicit(
         await client.prompt(await open_with(client, small()), f"small ask {json.dumps(question)}")
 
         assert asked == []
-        assert why in json.loads(said(client))["message"]
+        assert why in json.loads(tool_output(client))["message"]
 
 
 async def test_a_question_ends_with_its_turn(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ async def test_a_hundred_servers_start_a_few_at_a_time(
         results = await asyncio.gather(*(servers.call(f"s{n}", "echo", {"n": n}) for n in range(100)))
 
     assert [json.loads(result.text)["n"] for result in results] == list(range(100))
-    at_once = list(accumulate({"+": 1, "-": -1}[sign] for sign in starts.read_text()))
+    at_once = list(accumulate({"+": 1, "-": -1}[mark] for mark in starts.read_text()))
     assert 1 < max(at_once) <= 8
 
 

@@ -94,7 +94,7 @@ async def test_arguments_that_do_not_fit_are_a_failed_call_that_says_where() -> 
     assert result.text == "ValidationError: Expected `str`, got `int` - at `$.query`"
 
 
-PICTURE = ImageContent("AAAA", "image/png")
+IMAGE = ImageContent("AAAA", "image/png")
 
 
 def _returning(value: Any) -> Callable[[], Any]:
@@ -109,9 +109,9 @@ def _returning(value: Any) -> Callable[[], Any]:
     [
         (None, {"content": []}),
         ("text", {"content": [{"type": "text", "text": "text"}]}),
-        (PICTURE, {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}),
+        (IMAGE, {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}),
         (
-            ["look:", PICTURE],
+            ["look:", IMAGE],
             {
                 "content": [
                     {"type": "text", "text": "look:"},

@@ -53,9 +53,9 @@ async def _over_stdio(tools: ToolServer) -> AsyncGenerator[tuple[McpServer, Offe
         yield config, None
 
 
-@pytest.mark.parametrize("way", [_over_acp, _over_http, _over_stdio], ids=["acp", "http", "stdio"])
-async def test_an_agent_lists_and_calls_the_tools_of_a_client(way: Any) -> None:
-    opened: AbstractAsyncContextManager[tuple[McpServer, OfferedServers | None]] = way(make_tools())
+@pytest.mark.parametrize("offer", [_over_acp, _over_http, _over_stdio], ids=["acp", "http", "stdio"])
+async def test_an_agent_lists_and_calls_the_tools_of_a_client(offer: Any) -> None:
+    opened: AbstractAsyncContextManager[tuple[McpServer, OfferedServers | None]] = offer(make_tools())
 
     async with asyncio.timeout(30), opened as (config, offered):
         async with McpServers([config], send=None if offered is None else offered.answer) as servers:

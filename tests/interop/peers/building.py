@@ -42,7 +42,7 @@ def python_environment(name: str, *requirements: str) -> str:
     # Versions are part of the marker: another requirement makes the environment anew.
     with _making(folder, f"ready-{'-'.join(requirements).replace('==', '-')}") as is_needed:
         if is_needed:
-            say(f"making an environment for {', '.join(requirements)}")
+            log(f"making an environment for {', '.join(requirements)}")
             subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
             _fetch(
                 [str(runtime), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements], folder
@@ -55,7 +55,7 @@ def node_packages(name: str, *packages: str) -> Path:
     folder = cache() / name
     with _making(folder, f"ready-{'-'.join(packages).replace('/', '-')}") as is_needed:
         if is_needed:
-            say(f"installing {', '.join(packages)}")
+            log(f"installing {', '.join(packages)}")
             install = [tool("npm"), "install", "--no-audit", "--no-fund", "--prefix", str(folder)]
             _fetch([*install, *packages], folder)
     return folder / "node_modules"
@@ -74,7 +74,7 @@ def cargo_program(sources: Path, name: str = "peer", *, is_fast: bool = False) -
     with _making(folder, f"{_built(sources)}-{name}") as is_needed:
         if is_needed:
             cargo = tool("cargo")
-            say(f"building {sources}")
+            log(f"building {sources}")
             crate = folder / "crate"
             shutil.copytree(sources, crate, dirs_exist_ok=True)
             _fetch([cargo, "generate-lockfile", "--quiet"], crate)
@@ -98,7 +98,7 @@ def cargo_examples(sources: Path, package: str, features: Sequence[str], names: 
     with _making(folder, f"built-examples-{'-'.join([*names, *features])}") as is_needed:
         if is_needed:
             cargo = tool("cargo")
-            say(f"building the examples of {package}")
+            log(f"building the examples of {package}")
             published = _manifest(cargo, folder / "crate", package)
             # The crate has a lock file of its own, and thereby what only its examples need.
             _fetch([cargo, "fetch", "--locked", "--quiet", "--manifest-path", str(published)], folder)
@@ -131,7 +131,7 @@ def go_program(sources: Path, package: str = ".") -> Path:
     with _making(folder, f"{_built(sources)}-{program.name}") as is_needed:
         if is_needed:
             go = tool("go")
-            say(f"building {sources}")
+            log(f"building {sources}")
             _fetch([go, "mod", "download"], sources)
             _build([go, "build", "-o", str(program), package], sources, {"GOTOOLCHAIN": "local"})
     return program
@@ -144,7 +144,7 @@ def java_program(sources: Path) -> list[str]:
     with _making(folder, _built(sources)) as is_needed:
         if is_needed:
             javac, maven = tool("javac"), tool("mvn")
-            say(f"building {sources}")
+            log(f"building {sources}")
             _fetch(_jars(maven, folder / "lib"), sources)
             files = [str(each) for each in sources.glob("*.java")]
             _build(
@@ -160,7 +160,7 @@ def kotlin_program(sources: Path) -> list[str]:
     with _making(folder, _built(sources)) as is_needed:
         if is_needed:
             maven = tool("mvn")
-            say(f"building {sources}")
+            log(f"building {sources}")
             _fetch(_jars(maven, folder / "lib"), sources)
             jars = os.pathsep.join(str(each) for each in (folder / "lib").glob("*.jar"))
             compiler = [java, "-cp", jars, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"]
@@ -190,7 +190,7 @@ def tool(name: str) -> str:
     raise Absent(f"{name} is not installed here")
 
 
-def say(what: str) -> None:
+def log(what: str) -> None:
     """Print progress."""
     print(f"peers: {what}", file=sys.stderr, flush=True)
 
@@ -222,8 +222,10 @@ def _fetch(command: Sequence[str], folder: Path) -> None:
     """Bring what a registry has."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=LONGEST_SECONDS)
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise Absent(f"`{' '.join(command[:3])}` brought nothing from its registry: {said[-1] if said else 'no word'}")
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        raise Absent(
+            f"`{' '.join(command[:3])}` brought nothing from its registry: {lines[-1] if lines else 'no word'}"
+        )
 
 
 def _build(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> None:

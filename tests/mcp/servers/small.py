@@ -27,18 +27,18 @@ def tool(name: str, description: str = "") -> dict[str, Any]:
 TOOLS = ["echo", "die", "environment", "huge", "nameless", "odd", "family", "rename", "refuse", "wait", "flood", "ask"]
 
 
-def note_start(sign: str) -> None:
+def note_start(mark: str) -> None:
     """Report to the test that a start begins or has ended."""
     if path := os.environ.get("STARTS"):
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(fd, sign.encode())
+        os.write(fd, mark.encode())
         os.close(fd)
 
 
 class Server:
     def __init__(self) -> None:
         self.description = "repeats its input"
-        self.is_mute = "mute" in BEHAVIOURS
+        self.is_silent = "mute" in BEHAVIOURS
 
     def listing(self, params: dict[str, Any]) -> dict[str, Any]:
         tools = [tool(name, self.description) for name in TOOLS]
@@ -80,7 +80,7 @@ class Server:
                 text = str(self.start_family())
             case "rename":
                 self.description = "does something else now"
-                self.is_mute = arguments.get("and", "") == "hush"
+                self.is_silent = arguments.get("and", "") == "hush"
                 write({"method": "notifications/tools/list_changed"})
             case "wait":
                 return None
@@ -118,7 +118,7 @@ class Server:
                     "capabilities": {"tools": {"listChanged": True}},
                     "serverInfo": {"name": "small", "version": "1"},
                 }
-            case "tools/list" if self.is_mute:
+            case "tools/list" if self.is_silent:
                 write({"id": request["id"], "error": {"code": -32000, "message": "I do not tell"}})
                 return
             case "tools/list" if "no-tools" not in BEHAVIOURS:

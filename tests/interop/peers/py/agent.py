@@ -46,7 +46,7 @@ class Session:
         self.mode = "ask"
         self.depth = "brief"
         self.loud = False
-        self.said: list[dict[str, Any]] = []
+        self.history: list[dict[str, Any]] = []
         self.cancelled = asyncio.Event()
 
     @property
@@ -61,16 +61,16 @@ class Session:
         notification = SessionNotification.model_validate({"sessionId": self.id, "update": update})
         await self.client.session_update(session_id=self.id, update=notification.update)
 
-    async def tell(self, update_kind: str, **fields: Any) -> None:
+    async def update(self, update_kind: str, **fields: Any) -> None:
         update = {"sessionUpdate": update_kind, **fields}
-        self.said.append(update)
+        self.history.append(update)
         await self.send(update)
 
-    async def say(self, text: str) -> None:
-        await self.tell("agent_message_chunk", content={"type": "text", "text": text})
+    async def send_text(self, text: str) -> None:
+        await self.update("agent_message_chunk", content={"type": "text", "text": text})
 
 
-class Chapters:
+class PromptCommands:
     """Commands: the first word of a prompt -> what the agent does."""
 
     def __init__(self, session: Session) -> None:
@@ -79,33 +79,33 @@ class Chapters:
 
     async def stream(self, rest: str) -> None:
         for number in range(int(rest)):
-            await self.session.say(f"{number} ")
+            await self.session.send_text(f"{number} ")
 
     async def big(self, rest: str) -> None:
-        await self.session.say("x" * int(rest))
+        await self.session.send_text("x" * int(rest))
 
     async def echo(self, rest: str) -> None:
-        await self.session.say(rest)
+        await self.session.send_text(rest)
 
     async def updates(self, rest: str) -> None:
-        tell = self.session.tell
-        await tell("agent_thought_chunk", content={"type": "text", "text": "Hm."})
-        await tell("plan", entries=[{"content": "Look", "priority": "high", "status": "completed"}])
-        await tell("usage_update", used=10, size=100)
-        await tell("session_info_update", title="Interop")
-        await tell("current_mode_update", currentModeId="code")
+        update = self.session.update
+        await update("agent_thought_chunk", content={"type": "text", "text": "Hm."})
+        await update("plan", entries=[{"content": "Look", "priority": "high", "status": "completed"}])
+        await update("usage_update", used=10, size=100)
+        await update("session_info_update", title="Interop")
+        await update("current_mode_update", currentModeId="code")
         self.session.depth = "long"
-        await tell("config_option_update", configOptions=self.session.settings["configOptions"])
-        await tell("agent_message_chunk", content={"type": "image", "data": "aGk=", "mimeType": "image/png"})
+        await update("config_option_update", configOptions=self.session.settings["configOptions"])
+        await update("agent_message_chunk", content={"type": "image", "data": "aGk=", "mimeType": "image/png"})
 
     async def tools(self, rest: str) -> None:
         path = f"{self.session.cwd}/a.txt"
         call: dict[str, Any] = {"toolCallId": "call-1", "title": "Edit", "kind": "edit", "status": "pending"}
         diff = {"type": "diff", "path": path, "oldText": "old\n", "newText": "new\n"}
-        await self.session.tell("tool_call", **call, locations=[{"path": path, "line": 3}])
-        await self.session.tell("tool_call_update", toolCallId="call-1", status="in_progress")
+        await self.session.update("tool_call", **call, locations=[{"path": path, "line": 3}])
+        await self.session.update("tool_call_update", toolCallId="call-1", status="in_progress")
         end: dict[str, Any] = {"status": "completed", "content": [diff], "rawOutput": {"ok": True}}
-        await self.session.tell("tool_call_update", toolCallId="call-1", **end)
+        await self.session.update("tool_call_update", toolCallId="call-1", **end)
 
     async def permission(self, rest: str) -> None:
         call = {"toolCallId": "call-1", "title": "Something", "kind": "other", "status": "pending"}
@@ -114,27 +114,27 @@ class Chapters:
             tool_call=ToolCallUpdate.model_validate(call),
             options=[PermissionOption(option_id=f"id-{kind}", name=kind, kind=kind) for kind in OPTIONS],
         )
-        await self.session.say(getattr(answer.outcome, "option_id", answer.outcome.outcome))
+        await self.session.send_text(getattr(answer.outcome, "option_id", answer.outcome.outcome))
 
     async def read(self, rest: str) -> None:
         read = await self.client.read_text_file(session_id=self.session.id, path=rest, line=2, limit=1)
-        await self.session.say(read.content)
+        await self.session.send_text(read.content)
 
     async def write(self, rest: str) -> None:
         path, content = rest.split(" ")
         await self.client.write_text_file(session_id=self.session.id, path=path, content=content)
-        await self.session.say("written")
+        await self.session.send_text("written")
 
     async def run(self, rest: str) -> None:
         command, *args = rest.split(" ")
         here = {"session_id": self.session.id}
         here["terminal_id"] = (await self.client.create_terminal(**here, command=command, args=args)).terminal_id
         shown = [{"type": "terminal", "terminalId": here["terminal_id"]}]
-        await self.session.tell("tool_call", toolCallId="call-1", title=rest, kind="execute", content=shown)
+        await self.session.update("tool_call", toolCallId="call-1", title=rest, kind="execute", content=shown)
         ended = await self.client.wait_for_terminal_exit(**here)
         output = await self.client.terminal_output(**here)
         await self.client.release_terminal(**here)
-        await self.session.say(f"{ended.exit_code}: {output.output}")
+        await self.session.send_text(f"{ended.exit_code}: {output.output}")
 
     async def kill(self, rest: str) -> None:
         here = {"session_id": self.session.id}
@@ -142,12 +142,12 @@ class Chapters:
         await self.client.kill_terminal(**here)
         ended = await self.client.wait_for_terminal_exit(**here)
         await self.client.release_terminal(**here)
-        await self.session.say(str(ended.signal))
+        await self.session.send_text(str(ended.signal))
 
     async def wait(self, rest: str) -> str:
-        await self.session.say("waiting")
+        await self.session.send_text("waiting")
         await self.session.cancelled.wait()
-        await self.session.say(" stopped")
+        await self.session.send_text(" stopped")
         return "cancelled"
 
     async def form(self, rest: str) -> None:
@@ -158,17 +158,17 @@ class Chapters:
         }
         mode = ElicitationFormSessionMode.model_validate({"sessionId": self.session.id, "requestedSchema": schema})
         answer = await self.client.create_elicitation(message="Which one?", mode=mode)
-        await self.session.say(json.dumps([answer.action, getattr(answer, "content", None)]))
+        await self.session.send_text(json.dumps([answer.action, getattr(answer, "content", None)]))
 
     async def url(self, rest: str) -> None:
         question = {"sessionId": self.session.id, "elicitationId": "visit-1", "url": "https://example.com/login"}
         mode = ElicitationUrlSessionMode.model_validate(question)
         answer = await self.client.create_elicitation(message="Go there", mode=mode)
         await self.client.complete_elicitation(elicitation_id="visit-1")
-        await self.session.say(answer.action)
+        await self.session.send_text(answer.action)
 
     async def ping(self, rest: str) -> None:
-        await self.session.say(json.dumps(await self.client.ext_method("interop/ping", {"greeting": "hello"})))
+        await self.session.send_text(json.dumps(await self.client.ext_method("interop/ping", {"greeting": "hello"})))
 
     async def error(self, rest: str) -> None:
         raise RequestError(-32050, "as requested", {"asked": True})
@@ -220,7 +220,7 @@ class Agent:
 
     async def load_session(self, session_id: str, **others: Any) -> Any:
         session = self.find(session_id)
-        for update in session.said:
+        for update in session.history:
             await session.send(update)
         return LoadSessionResponse.model_validate(session.settings)
 
@@ -228,12 +228,12 @@ class Agent:
         return ResumeSessionResponse.model_validate(self.find(session_id).settings)
 
     async def list_sessions(self, cursor: str | None = None, **others: Any) -> Any:
-        kept = [
+        sessions = [
             {"sessionId": each.id, "cwd": each.cwd, "title": f"Title of {each.id}"} for each in self.sessions.values()
         ]
         at = int(cursor or 0)
-        more = {"nextCursor": str(at + 1)} if at + 1 < len(kept) else {}
-        return ListSessionsResponse.model_validate({"sessions": kept[at : at + 1], **more})
+        more = {"nextCursor": str(at + 1)} if at + 1 < len(sessions) else {}
+        return ListSessionsResponse.model_validate({"sessions": sessions[at : at + 1], **more})
 
     async def close_session(self, session_id: str, **others: Any) -> Any:
         self.find(session_id)
@@ -254,10 +254,10 @@ class Agent:
     async def prompt(self, session_id: str, prompt: list[Any], **others: Any) -> Any:
         session = self.find(session_id)
         asked = prompt[0].text
-        session.said.append({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": asked}})
+        session.history.append({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": asked}})
         word, _, rest = asked.partition(" ")
         session.cancelled.clear()
-        reason = await getattr(Chapters(session), word)(rest)
+        reason = await getattr(PromptCommands(session), word)(rest)
         return PromptResponse(stop_reason=reason or "end_turn")
 
     async def cancel(self, session_id: str, **others: Any) -> None:

@@ -36,18 +36,18 @@ class Agent:
         return schema.PromptResponse.model_validate({"messageId": "user-1"})
 
     async def work(self, session_id: str, prompt: list[Any]) -> None:
-        async def tell(kind: str, **fields: Any) -> None:
+        async def send_update(kind: str, **fields: Any) -> None:
             params = {"sessionId": session_id, "update": {"sessionUpdate": kind, **fields}}
             update = schema.UpdateSessionNotification.model_validate(params).update
             await self.client.session_update(session_id=session_id, update=update)
 
-        said = prompt[0].text
-        await tell("user_message", messageId="user-1", content=[{"type": "text", "text": said}])
-        await tell("state_update", state="running")
-        await tell("agent_message_chunk", messageId="a", content={"type": "text", "text": said})
-        if said == "wait":
+        text = prompt[0].text
+        await send_update("user_message", messageId="user-1", content=[{"type": "text", "text": text}])
+        await send_update("state_update", state="running")
+        await send_update("agent_message_chunk", messageId="a", content={"type": "text", "text": text})
+        if text == "wait":
             await self.cancelled.wait()
-        await tell("state_update", state="idle", stopReason="cancelled" if said == "wait" else "end_turn")
+        await send_update("state_update", state="idle", stopReason="cancelled" if text == "wait" else "end_turn")
 
     async def cancel_session(self, session_id: str, **others: Any) -> None:
         self.cancelled.set()

@@ -60,25 +60,25 @@ class Client:
         self.answers: dict[str, Any] = play["answers"]
         self.asked: list[dict[str, Any]] = []
         self.updates: list[Any] = []
-        self.said: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
         self.session_id = ""
         self.cancel_at: str | None = None
 
     def on_connect(self, conn: Any) -> None:
         self.agent = conn
 
-    def heard(self, method: str, params: dict[str, Any]) -> None:
+    def record(self, method: str, params: dict[str, Any]) -> None:
         self.asked.append({"method": method, "params": plain(params)})
 
     async def session_update(self, session_id: str, update: Any, **others: Any) -> None:
         self.updates.append(plain(update))
-        self.said[session_id] = self.said.get(session_id, "") + (plain(update).get("content") or {}).get("text", "")
+        self.texts[session_id] = self.texts.get(session_id, "") + (plain(update).get("content") or {}).get("text", "")
         if update.session_update == self.cancel_at:
             self.cancel_at = None
             await self.agent.cancel(session_id=self.session_id)
 
     async def request_permission(self, session_id: str, tool_call: Any, options: list[Any], **others: Any) -> Any:
-        self.heard("session/request_permission", {"toolCall": tool_call, "options": options})
+        self.record("session/request_permission", {"toolCall": tool_call, "options": options})
         if self.answers["permission"] == "cancel":
             await self.agent.cancel(session_id=session_id)
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
@@ -86,45 +86,45 @@ class Client:
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen))
 
     async def read_text_file(self, session_id: str, path: str, **others: Any) -> Any:
-        self.heard("fs/read_text_file", {"path": path, **others})
+        self.record("fs/read_text_file", {"path": path, **others})
         return ReadTextFileResponse(content=self.answers["files"].get(path, ""))
 
     async def write_text_file(self, session_id: str, path: str, content: str, **others: Any) -> Any:
-        self.heard("fs/write_text_file", {"path": path, "content": content})
+        self.record("fs/write_text_file", {"path": path, "content": content})
         return WriteTextFileResponse()
 
     async def create_terminal(self, session_id: str, command: str, **others: Any) -> Any:
-        self.heard("terminal/create", {"command": command, **others})
+        self.record("terminal/create", {"command": command, **others})
         return CreateTerminalResponse(terminal_id="terminal-1")
 
     async def terminal_output(self, session_id: str, terminal_id: str, **others: Any) -> Any:
-        self.heard("terminal/output", {"terminalId": terminal_id})
+        self.record("terminal/output", {"terminalId": terminal_id})
         return TerminalOutputResponse.model_validate(self.answers["terminal"]["output"])
 
     async def wait_for_terminal_exit(self, session_id: str, terminal_id: str, **others: Any) -> Any:
-        self.heard("terminal/wait_for_exit", {"terminalId": terminal_id})
+        self.record("terminal/wait_for_exit", {"terminalId": terminal_id})
         return WaitForTerminalExitResponse.model_validate(self.answers["terminal"]["exit"])
 
     async def kill_terminal(self, session_id: str, terminal_id: str, **others: Any) -> Any:
-        self.heard("terminal/kill", {"terminalId": terminal_id})
+        self.record("terminal/kill", {"terminalId": terminal_id})
 
     async def release_terminal(self, session_id: str, terminal_id: str, **others: Any) -> Any:
-        self.heard("terminal/release", {"terminalId": terminal_id})
+        self.record("terminal/release", {"terminalId": terminal_id})
         return ReleaseTerminalResponse()
 
     async def create_elicitation(self, message: str, mode: Any, **others: Any) -> Any:
-        self.heard("elicitation/create", {"message": message, **plain(mode)})
+        self.record("elicitation/create", {"message": message, **plain(mode)})
         return ELICITATIONS[self.answers["elicitation"]["action"]].model_validate(self.answers["elicitation"])
 
     async def complete_elicitation(self, elicitation_id: str, **others: Any) -> None:
-        self.heard("elicitation/complete", {"elicitationId": elicitation_id})
+        self.record("elicitation/complete", {"elicitationId": elicitation_id})
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        self.heard(f"_{method}", params)
+        self.record(f"_{method}", params)
         return {"pong": True}
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        self.heard(f"_{method}", params)
+        self.record(f"_{method}", params)
 
 
 class Verbs:
@@ -156,12 +156,12 @@ class Verbs:
         session_id = options.get("sessionId", self.client.session_id)
         return await self.agent.prompt(session_id=session_id, prompt=[TextContentBlock(type="text", text=text)])
 
-    async def crowd(self, count: int, text: str) -> Any:
+    async def parallel(self, count: int, text: str) -> Any:
         new = [self.agent.new_session(cwd=self.cwd, mcp_servers=[]) for _ in range(count)]
         opened = [each.session_id for each in await asyncio.gather(*new)]
         block = TextContentBlock(type="text", text=text)
         await asyncio.gather(*(self.agent.prompt(session_id=each, prompt=[block]) for each in opened))
-        return {"said": [self.client.said[each] for each in opened]}
+        return {"said": [self.client.texts[each] for each in opened]}
 
     async def load(self) -> Any:
         return await self.agent.load_session(cwd=self.cwd, session_id=self.client.session_id, mcp_servers=[])

@@ -77,7 +77,7 @@ class Player {
         const prompt = [{ type: "text", text }];
         return agent.request("session/prompt", { sessionId: sessionId ?? this.sessionId, prompt });
       },
-      crowd: async (count, text) => {
+      parallel: async (count, text) => {
         const each = Array.from({ length: count });
         const opened = await Promise.all(each.map(() => agent.request("session/new", { cwd, mcpServers: [] })));
         const prompt = [{ type: "text", text }];

@@ -234,7 +234,7 @@ impl Player {
                 self.seen().cancel_at = second["cancelAt"].as_str().map(String::from);
                 ask::<PromptRequest>(agent, prompt(second["sessionId"].as_str().unwrap_or(&id), first)).await
             }
-            "crowd" => self.crowd(agent, first.as_u64().unwrap_or_default(), second).await,
+            "parallel" => self.parallel(agent, first.as_u64().unwrap_or_default(), second).await,
             "load" => ask::<LoadSessionRequest>(agent, again).await,
             "resume" => ask::<ResumeSessionRequest>(agent, again).await,
             "list" => ask::<ListSessionsRequest>(agent, json!({"cwd": cwd})).await,
@@ -257,7 +257,7 @@ impl Player {
     }
 
     /// Open many sessions and prompt them all at once.
-    async fn crowd(&self, agent: &ConnectionTo<Agent>, count: u64, text: &Value) -> Result<Value, Error> {
+    async fn parallel(&self, agent: &ConnectionTo<Agent>, count: u64, text: &Value) -> Result<Value, Error> {
         let mut opening = Vec::new();
         for _ in 0..count {
             let request: NewSessionRequest = typed(json!({"cwd": self.play["cwd"], "mcpServers": []}))?;
