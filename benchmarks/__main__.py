@@ -11,7 +11,7 @@ from benchmarks.growth import growth
 from benchmarks.measures import MEASURES, Row
 from benchmarks.pair import WIRES
 from benchmarks.paths import PATHS, show
-from benchmarks.peers import ROOT, prepare, say
+from benchmarks.peers import ROOT, log, prepare
 from benchmarks.remote import REMOTE_MEASURES
 from benchmarks.servers import SERVER_MEASURES
 from benchmarks.start import start
@@ -60,7 +60,7 @@ def main() -> int:
         print()
         print(report.table(rows, peers, absent))
         if chosen.write:
-            say(f"written to {report.write(page, rows, peers, absent, chosen.rounds)}")
+            log(f"written to {report.write(page, rows, peers, absent, chosen.rounds)}")
     history.append(measured, peers, machine, chosen.rounds)
     return 0
 

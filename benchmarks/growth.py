@@ -95,8 +95,8 @@ def _ratios(found: Mapping[int, float]) -> dict[int, float]:
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, color: str, dashes: str = "none") -> str:
-    places = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
-    return f'<line {places} stroke="{color}" stroke-dasharray="{dashes}"/>'
+    coordinates = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
+    return f'<line {coordinates} stroke="{color}" stroke-dasharray="{dashes}"/>'
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start") -> str:

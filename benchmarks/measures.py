@@ -204,7 +204,7 @@ def large(peers: Peers, rounds: int) -> list[Row]:
 def versions(peers: Peers, rounds: int) -> list[Row]:
     """Measure the same agent and the same client over version 1 and over version 2."""
     public = peers[OURS_PUBLIC]
-    spoken = [replace(public, name=f"version {n}", env={**public.env, "BENCH_VERSION": str(n)}) for n in (1, 2)]
+    by_version = [replace(public, name=f"version {n}", env={**public.env, "BENCH_VERSION": str(n)}) for n in (1, 2)]
     plays = {"stream": UPDATES, "sessions": UPDATES, "sequential": ROUND_TRIPS}
     labels = {
         "stream": f"{UPDATES:,} updates in a turn",
@@ -214,8 +214,8 @@ def versions(peers: Peers, rounds: int) -> list[Row]:
     rows: list[Row] = []
     for scenario, count in plays.items():
         sample = partial(converse, scenario=scenario, count=count)
-        got = interleave(spoken, rounds, sample, f"versions, {scenario}")
-        older, newer = (cells(got, "cpu", 1000)[peer.name] for peer in spoken)
+        got = interleave(by_version, rounds, sample, f"versions, {scenario}")
+        older, newer = (cells(got, "cpu", 1000)[peer.name] for peer in by_version)
         aim = within(newer, older, 1.2, "of version 1")
         label = f"{labels[scenario]}, version"
         rows.append(Row(f"{label} 1, CPU of both sides", "ms", {OURS_PUBLIC: older}))
@@ -288,7 +288,7 @@ def better(cells: Cells, factors: Mapping[str, float], ours: str = OURS) -> tupl
     for name, factor in factors.items():
         if name in cells and ours in cells:
             ratio = cells[name] / cells[ours]
-            aims.append(Aim(f"{who(ours)}{factor:g}x {name}", f"{ratio:.1f}x", ratio >= factor))
+            aims.append(Aim(f"{label(ours)}{factor:g}x {name}", f"{ratio:.1f}x", ratio >= factor))
     return tuple(aims)
 
 
@@ -296,17 +296,17 @@ def near(cells: Cells, ours: str, other: str, factor: float) -> tuple[Aim, ...]:
     """Return the target to need at most this many times what another peer needs, if that takes part."""
     if ours not in cells or other not in cells:
         return ()
-    return (within(cells[ours], cells[other], factor, f"of {other}", who(ours)),)
+    return (within(cells[ours], cells[other], factor, f"of {other}", label(ours)),)
 
 
 def public_to_bare(cells: Cells, factor: float) -> tuple[Aim, ...]:
     """Return the target of the public API relative to a bare connection that sends the same frames."""
     if OURS_PUBLIC not in cells or OURS_SAME not in cells:
         return ()
-    return (within(cells[OURS_PUBLIC], cells[OURS_SAME], factor, "of the same frames", who(OURS_PUBLIC)),)
+    return (within(cells[OURS_PUBLIC], cells[OURS_SAME], factor, "of the same frames", label(OURS_PUBLIC)),)
 
 
-def who(ours: str) -> str:
+def label(ours: str) -> str:
     """Return the prefix of a target that is not that of the bare connection."""
     return "public API " if ours == OURS_PUBLIC else ""
 

@@ -69,8 +69,8 @@ class Recorder:
             depth += caller.f_code.co_filename.startswith(PACKAGE)
             caller = caller.f_back
         is_own = code.co_filename.startswith(PACKAGE)
-        place = f"{Path(code.co_filename).relative_to(PACKAGE)}:{code.co_firstlineno}" if is_own else ""
-        name = f"{place} {code.co_qualname}" if is_own else ""
+        location = f"{Path(code.co_filename).relative_to(PACKAGE)}:{code.co_firstlineno}" if is_own else ""
+        name = f"{location} {code.co_qualname}" if is_own else ""
         is_first = frame.f_back is not None and frame.f_back.f_code.co_name in ("_run", "_run_once", "run")
         self.calls.append(Call(SIDE.get(), depth, name, _is_resumed(frame), is_first))
 

@@ -111,6 +111,6 @@ def _typescript() -> Peer:
     return Peer(TYPESCRIPT, tool("node"), "typescript", ".mjs", env, imports)
 
 
-def say(what: str) -> None:
+def log(what: str) -> None:
     """Print progress to stderr."""
     print(f"bench: {what}", file=sys.stderr, flush=True)

@@ -74,9 +74,9 @@ def network(peers: Mapping[str, Peer], rounds: int) -> list[Row]:
 def sockets(peers: Mapping[str, Peer], rounds: int) -> list[Row]:
     """Measure what idle WebSockets cost a server, and one whose client does not read."""
     players = [peer for peer in _over_network(peers) if peer.name != OURS_SAME]
-    resting = interleave(players, 1, partial(_visit, what=("idle", str(IDLE_CONNECTIONS))), "idle")
+    resting = interleave(players, 1, partial(_connect, what=("idle", str(IDLE_CONNECTIONS))), "idle")
     each = cells(resting, "each", 1 / KIBIBYTE)
-    stuck = interleave(players, min(rounds, 3), partial(_visit, what=("stalled",)), "a client that does not read")
+    stuck = interleave(players, min(rounds, 3), partial(_connect, what=("stalled",)), "a client that does not read")
     growth, ratio = cells(stuck, "growth", 1 / MEGABYTE), cells(stuck, "ratio")
     bounds = tuple(at_most(each[name], 64, "KiB") for name in (OURS, OURS_PUBLIC))
     return [
@@ -112,7 +112,7 @@ def _over_network(peers: Mapping[str, Peer]) -> list[Peer]:
     return [replace(peer, runtime=runtimes[name]) for name, peer in peers.items() if name in runtimes]
 
 
-def _visit(peer: Peer, what: tuple[str, ...]) -> Sample:
+def _connect(peer: Peer, what: tuple[str, ...]) -> Sample:
     command = [sys.executable, "-m", "benchmarks.sockets", *what, "--", *peer.program("agent")]
     sources = f"{ROOT}{os.pathsep}{ROOT / 'src'}"
     output = run_program(command, {**ENVIRONMENT, **peer.env, "PYTHONPATH": sources, "BENCH_WIRE": "ws"})

@@ -123,19 +123,19 @@ def machine(peers: Mapping[str, Peer], rounds: int) -> str:
     if TYPESCRIPT in peers:
         node = subprocess.run([peers[TYPESCRIPT].runtime, "--version"], capture_output=True, text=True, check=True)
         facts.append(f"Node {node.stdout.strip().removeprefix('v')}")
-    facts += [tool for name, command in COMPILERS.items() if name in peers and (tool := _first_words(command))]
+    facts += [tool for name, command in COMPILERS.items() if name in peers and (tool := _first_line(command))]
     return f"Measured: {', '.join(facts)}; {rounds} rounds."
 
 
 COMPILERS = {RUST: ["rustc", "--version"], GO: ["go", "version"]}
 
 
-def _first_words(command: Sequence[str]) -> str:
+def _first_line(command: Sequence[str]) -> str:
     try:
-        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
+        output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
     except (OSError, subprocess.SubprocessError):
         return ""
-    return " ".join(word for word in said.split()[:3] if word != "version")[:24].partition(" (")[0]
+    return " ".join(word for word in output.split()[:3] if word != "version")[:24].partition(" (")[0]
 
 
 def _processor() -> str:

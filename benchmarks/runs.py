@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TypeAlias
 
-from benchmarks.peers import ROOT, Peer, say
+from benchmarks.peers import ROOT, Peer, log
 
 LONGEST_RUN_SECONDS = 120
 
@@ -33,13 +33,13 @@ def interleave(peers: Sequence[Peer], rounds: int, sample: Callable[[Peer], Samp
     """Run the peers in turns; return the median of each figure for each peer that did not fail."""
     taken: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
     for number in range(rounds):
-        say(f"{label}, round {number + 1} of {rounds}")
+        log(f"{label}, round {number + 1} of {rounds}")
         turn = number % len(peers)
         for peer in [*peers[turn:], *peers[:turn]]:
             try:
                 taken[peer.name].append(sample(peer))
             except RunFailed as failure:
-                say(f"{peer.name} failed: {failure}")
+                log(f"{peer.name} failed: {failure}")
     return {name: _medians(samples) for name, samples in taken.items()}
 
 

@@ -60,7 +60,7 @@ class Side:
     prompt: Callable[[str, str], Awaitable[object]]
     agent_pid: int
     started: float
-    """When the agent was started, by `time.perf_counter`."""
+    """The time when the agent was started, by `time.perf_counter`."""
     seen: Seen
 
 

@@ -18,7 +18,7 @@ from typing import Any, Self
 from benchmarks.network import server
 from benchmarks.usage import resident_bytes
 
-PATIENCE_SECONDS = 60.0
+WAIT_SECONDS = 60.0
 STALL_MEGABYTES = 256
 ROUND_TRIPS = 300
 SETTLE_SECONDS = 1.0
@@ -31,7 +31,7 @@ class WebSocket:
 
     def __init__(self, url: str) -> None:
         host, _, port = url.split("/")[2].partition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=PATIENCE_SECONDS)
+        self._socket = socket.create_connection((host, int(port)), timeout=WAIT_SECONDS)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         lines = [
             "GET /acp HTTP/1.1",

@@ -23,10 +23,10 @@ def unsaved_text(tab: str) -> str:
     return TABS[tab]  # it may block: a plain function runs in a thread
 
 
-async def main(place: Path) -> None:
+async def main(cwd: Path) -> None:
     yes = Permissions(other="allow")  # this agent asks before it calls a tool
-    async with connect([*AGENT, "--sessions", str(place)], tools=[open_tabs, unsaved_text], permissions=yes) as agent:
-        async with agent.new_session(place) as session:
+    async with connect([*AGENT, "--sessions", str(cwd)], tools=[open_tabs, unsaved_text], permissions=yes) as agent:
+        async with agent.new_session(cwd) as session:
             # An agent with a model calls them by itself; the built-in one needs a command.
             print(await session.ask("/mcp"))
             print(await session.ask('/mcp editor open_tabs {"order": "name"}'))

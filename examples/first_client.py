@@ -45,5 +45,5 @@ async def main(repo: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place:
-        asyncio.run(main(Path(place)))
+    with tempfile.TemporaryDirectory() as cwd:
+        asyncio.run(main(Path(cwd)))

@@ -21,8 +21,8 @@ async def answer(turn: Turn) -> str | None:
         await turn.set_title(turn.text[:40])  # shown in lists; a title the user gave is never replaced
     if "secret" in turn.text:
         return "refusal"  # a refused turn is replayed on load, but no later turn builds on it
-    said = [message async for message in messages(turn)][:-1]  # the last one is this prompt
-    await turn.say(f"Prompt {turn.session.state['prompts']}. Before it we said: {said}")
+    earlier = [message async for message in messages(turn)][:-1]  # the last one is this prompt
+    await turn.say(f"Prompt {turn.session.state['prompts']}. Before it we said: {earlier}")
     return None
 
 

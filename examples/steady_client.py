@@ -17,14 +17,14 @@ def choose(methods: list[AuthMethod]) -> AuthMethod:
     return methods[0]
 
 
-async def main(place: str) -> None:
+async def main(cwd: str) -> None:
     async with connect(
-        [*AGENT, "--sessions", place],
+        [*AGENT, "--sessions", cwd],
         login=choose,
         restart=Restart(limit=3, within=60),
         stall_timeout=60,  # a turn without activity is reported after a minute, cancelled after two
     ) as agent:
-        async with agent.new_session(place) as session:
+        async with agent.new_session(cwd) as session:
             print(await session.ask("/echo before"))
             try:
                 await session.ask("/crash 3")

@@ -24,8 +24,8 @@ MEMBERS = {
 }
 
 
-async def who_is_it(token: str) -> str | None:
+async def caller_of(token: str) -> str | None:
     return MEMBERS.get(hashlib.sha256(token.encode()).hexdigest())
 
 
-app = agent.asgi(authenticate=who_is_it, hosts=["agents.example"])
+app = agent.asgi(authenticate=caller_of, hosts=["agents.example"])

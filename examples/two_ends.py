@@ -54,5 +54,5 @@ async def main(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place:
-        asyncio.run(main(Path(place)))
+    with tempfile.TemporaryDirectory() as cwd:
+        asyncio.run(main(Path(cwd)))

@@ -124,10 +124,10 @@ def main() -> int:
         wheel = build(given.out or folder / "dist")
         for extra in PROGRAMS:
             try_extra(extra, wheel.absolute(), folder)
-    in_the_way = obstacles()
-    for obstacle in in_the_way:
+    found = obstacles()
+    for obstacle in found:
         print(f"not ready to publish: {obstacle}")
-    return 1 if given.release and in_the_way else 0
+    return 1 if given.release and found else 0
 
 
 if __name__ == "__main__":

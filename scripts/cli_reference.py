@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 
 NOTE = "<!-- This page is written by `python -m scripts.cli_reference`. -->\n"
 
-INTRODUCTION = f"""\
+HEADER = f"""\
 # The command line
 
 {NOTE}
@@ -37,7 +37,7 @@ def pages() -> dict[Path, str]:
 def _overview(commands: dict[str, tuple[str, argparse.ArgumentParser]]) -> str:
     rows = [f"| [`duologue {name}`](cli/{name}.md) | {text} |" for name, (text, _) in commands.items()]
     listed = "| command | what it is for |\n|---|---|\n" + "\n".join(rows) + "\n"
-    return "\n".join([INTRODUCTION, listed, _local_commands(), _codes()])
+    return "\n".join([HEADER, listed, _local_commands(), _codes()])
 
 
 def _page(name: str, text: str, parser: argparse.ArgumentParser) -> str:

@@ -135,9 +135,9 @@ def fuzz_one(name: str, directory: Path, seconds: int) -> None:
         f"-rss_limit_mb={MOST_MEMORY}",
         "-max_len=4096",
     ]
-    talk = ["-verbosity=0", "-print_final_stats=1"]
+    flags = ["-verbosity=0", "-print_final_stats=1"]
     corpus = [f"-dict={directory / 'words'}", str(directory / "seeds")]
-    atheris.Setup([sys.argv[0], *limits, *talk, *corpus], TARGETS[name])
+    atheris.Setup([sys.argv[0], *limits, *flags, *corpus], TARGETS[name])
     atheris.Fuzz()
 
 

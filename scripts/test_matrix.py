@@ -75,7 +75,7 @@ def main() -> int:
     print(
         "others found:", ", ".join(f"{major}.{minor}" for major, minor in versions if (major, minor) != own) or "none"
     )
-    suites = [f"tests/{room}" for room in CORE if (ROOT / "tests" / room).is_dir()]
+    suites = [f"tests/{package}" for package in CORE if (ROOT / "tests" / package).is_dir()]
     verdicts: dict[str, bool] = {}
     for version, interpreter in versions.items():
         if version == own:

@@ -209,13 +209,13 @@ def test_an_aim_is_missed_by_the_smallest_amount() -> None:
 
 
 def test_a_run_is_compared_with_the_one_before(tmp_path: Path) -> None:
-    kept = tmp_path / "history.jsonl"
+    history_file = tmp_path / "history.jsonl"
     hit = Aim("14x official", "15x", is_hit=True)
     for value, aim in ((2.0, hit), (3.0, replace(hit, reached="9x", is_hit=False))):
         rows = [Row("a turn", "ms", {OURS: value}, (aim,)), Row("the same, wall", "ms", {OURS: 1.0})]
-        history.append(rows, {OURS: Peer(OURS, "", "a")}, "Measured: today, a machine", 3, kept)
+        history.append(rows, {OURS: Peer(OURS, "", "a")}, "Measured: today, a machine", 3, history_file)
 
-    shown = history.compare(kept)
+    shown = history.compare(history_file)
 
     assert "a turn, ms: duologue 2 -> 3 (1.50x)" in shown
     assert "a turn (wall), ms: duologue 1 -> 1 (1.00x)" in shown

@@ -13,18 +13,18 @@ from duologue import Agent, Settings, Turn, choice
 from duologue.transports.stdio.stdio import StdioTransport
 
 
-class Knobs(Settings):
+class SampleSettings(Settings):
     mode = choice("ask", "write", category="mode")
 
 
-agent = Agent("benchmark", settings=Knobs, protocol_versions=(1, 2) if VERSION else (1,))
+agent = Agent("benchmark", settings=SampleSettings, protocol_versions=(1, 2) if VERSION else (1,))
 
 if folder := os.environ.get("BENCH_STORE"):
     agent.persist_sessions(folder)
 
 
 @agent.on_prompt
-async def answer(turn: Turn[Knobs]) -> None:
+async def answer(turn: Turn[SampleSettings]) -> None:
     word, _, argument = turn.text[:32].partition(" ")
     if word == "tick":
         await tick(turn, *map(float, argument.split()))
@@ -34,7 +34,7 @@ async def answer(turn: Turn[Knobs]) -> None:
         await turn.say(texts[i % len(texts)])
 
 
-async def tick(turn: Turn[Knobs], rate: float, seconds: float) -> None:
+async def tick(turn: Turn[SampleSettings], rate: float, seconds: float) -> None:
     """Send updates at a steady rate; each says when it was due, and thereby how late it comes."""
     begin = time.monotonic()
     for number in range(int(rate * seconds)):

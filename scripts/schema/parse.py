@@ -109,7 +109,7 @@ class SchemaParser:
             return Alias(name, type_of(members[-1]))
         if all(member.get("type") == "array" for member in members):
             items = [reference(member["items"]) for member in members]
-            keys = self._telling_fields(items)
+            keys = self._distinctive_fields(items)
             return Untagged(name, dict(zip(keys, items, strict=True)), True, members[0].get("minItems", 0))
         if any(type_of(member) == Anything() for member in members if not is_reference(member)):
             for member in members:
@@ -153,7 +153,7 @@ class SchemaParser:
         names = {value: self._member(name, body, member, (tag, value)) for (tag, value), member in tagged}
         if not tagged:
             alone = [self._member(name, body, member, None) for member in untagged]
-            keys = self._telling_fields(alone)
+            keys = self._distinctive_fields(alone)
             self._root(name, Untagged(name, dict(zip(keys, alone, strict=True))))
             return
         tag_field = tagged[0][0][0]
@@ -265,7 +265,7 @@ class SchemaParser:
         patches = self.patches.get(name, set[str]())
         return fields_of(body, {w for w in body.get("properties", {}) if w in patches or facts.ALL in patches})
 
-    def _telling_fields(self, names: list[str]) -> list[str]:
+    def _distinctive_fields(self, names: list[str]) -> list[str]:
         """Return, for each of these objects, the first required field that no other has."""
         required = [[f.wire for f in self._fields_of_shape(name) if f.required] for name in names]
         return [

@@ -206,8 +206,8 @@ class ModelsRenderer:
                 return f"dict[str, {self._annotation(value)}]"
             case Either(types):
                 numbers = any(isinstance(member, Number) for member in types)
-                kept = [m for m in types if not (numbers and isinstance(m, Integer))]
-                return " | ".join(self._annotation(member) for member in sorted(kept, key=lambda m: m == Null()))
+                members = [m for m in types if not (numbers and isinstance(m, Integer))]
+                return " | ".join(self._annotation(member) for member in sorted(members, key=lambda m: m == Null()))
             case Exactly(values):
                 return f"Literal[{', '.join(map(quoted, values))}]"
             case Text(low):

@@ -26,7 +26,7 @@ _SEQUENCE = re.compile(
     """,
     re.VERBOSE,
 )
-_ACTING = re.compile(
+_CONTROL = re.compile(
     r"""
     \x1b\[ [0-9;:]*+ m                                            # colours
     | [\x00-\x08\x0b-\x1f\x7f-\x9f]                               # control characters but tab and line feed
@@ -43,7 +43,7 @@ _ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 def sanitize(text: str) -> str:
     """Remove what acts on a terminal, changes the reading order or is invisible; line feeds and tabs stay."""
-    return text if text.isprintable() else _ACTING.sub("", strip_terminal_controls(text))
+    return text if text.isprintable() else _CONTROL.sub("", strip_terminal_controls(text))
 
 
 def strip_terminal_controls(text: str) -> str:
@@ -51,10 +51,10 @@ def strip_terminal_controls(text: str) -> str:
 
     A carriage return starts a new line instead of overwriting the one before.
     """
-    return _SEQUENCE.sub(_kept, text)
+    return _SEQUENCE.sub(_colour_or_newline, text)
 
 
-def _kept(found: re.Match[str]) -> str:
+def _colour_or_newline(found: re.Match[str]) -> str:
     return found["colour"] or ("\n" if found["line_end"] else "")
 
 

@@ -50,7 +50,7 @@ REPLAYED = [
         content=[v1.Content(content=v1.TextContent(text="text"))],
     ),
 ]
-"""What a replay of the turn "hi" tells, without the ids; the notice was only for that moment."""
+"""The updates that a replay of the turn "hi" sends, without the ids; a notice is not replayed."""
 
 
 def without_ids(updates: list[Any]) -> list[Any]:

@@ -183,7 +183,7 @@ GATED = {
     "plan": {"plan_update", "plan_removed"},
     "subagents": {"subagent_update", "session_message", "session_message_chunk"},
 }
-"""What is sent only to a client that advertised it."""
+"""Updates and requests that only a client that advertised them receives."""
 
 
 @pytest.mark.rule(18, 19, 30, 100, 105, 122, 124, 127, 156)

@@ -31,7 +31,7 @@ EVERYTHING: dict[str, Any] = {
     "plan": v1.PlanCapabilities(),
     "subagents": v1.SubagentCapabilities(),
 }
-"""What a client can advertise, save files and terminals, which `Harness` cannot serve."""
+"""The capabilities that a client can advertise, except files and terminals, which `Harness` cannot serve."""
 
 
 class Harness:

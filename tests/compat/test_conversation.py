@@ -24,7 +24,7 @@ OPTIONS = [
     v1.PermissionOption(option_id="no", name="No", kind="reject_once"),
 ]
 
-SPOKEN = {
+RULES = {
     "seed-003": {
         *("mcp-server-stdio-type", "image-source", "tool-status", "permission-label", "permission-kind"),
         *("permission-message", "prompt-answer"),
@@ -148,4 +148,4 @@ async def test_a_conversation_means_the_same_in_another_dialect(dialect: Dialect
     assert assistant.terminal is not None
     assert (assistant.terminal.output, assistant.terminal.truncated) == ("done", True)
     assert assistant.terminal.exit_status == v1.TerminalExitStatus(exit_code=3)
-    assert set(here.hits) | set(there.hits) == SPOKEN[dialect]
+    assert set(here.hits) | set(there.hits) == RULES[dialect]

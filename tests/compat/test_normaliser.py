@@ -72,8 +72,8 @@ def test_a_frame_without_a_seed_form_passes_as_the_very_same_object(
 ) -> None:
     normaliser = Normaliser(dialect, side)
 
-    for way in (normaliser.incoming, normaliser.outgoing):
-        frames = way(frame)
+    for convert in (normaliser.incoming, normaliser.outgoing):
+        frames = convert(frame)
         assert len(frames) == 1
         assert frames[0] is frame
     assert not normaliser.hits
@@ -192,8 +192,8 @@ def test_credentials_reach_the_agent_that_validates_them_and_neither_the_log_nor
         for dialect in ("seed-003", None):
             normaliser = Normaliser(dialect, "client", credentials=lambda _: {"apiKey": secret})
             assert play(normaliser, "outgoing", login) == [login]
-        spoken = Normaliser("seed-004", "client", credentials=lambda _: {"apiKey": secret})
-        [written] = play(spoken, "outgoing", login)
+        with_credentials = Normaliser("seed-004", "client", credentials=lambda _: {"apiKey": secret})
+        [written] = play(with_credentials, "outgoing", login)
         assert written["params"]["credentials"] == {"apiKey": secret}
         [read] = play(Normaliser(None, "agent"), "incoming", written)
         assert read["params"] == {"methodId": "key", "_meta": {"seed-004": {"credentials": {"apiKey": secret}}}}
@@ -225,10 +225,10 @@ def test_text_of_one_session_is_not_taken_for_that_of_another() -> None:
     play(normaliser, "outgoing", PROMPT)
     play(normaliser, "outgoing", {**PROMPT, "id": 4, "params": {"sessionId": "t", "prompt": []}})
     play(normaliser, "incoming", chunk("hi", "t"))
-    said = {"content": [{"type": "text", "text": "hi"}]}
+    response = {"content": [{"type": "text", "text": "hi"}]}
 
-    assert play(normaliser, "incoming", answer(3, said)) == [chunk("hi"), answer(3, {"stopReason": "end_turn"})]
-    assert play(normaliser, "incoming", answer(4, said)) == [answer(4, {"stopReason": "end_turn"})]
+    assert play(normaliser, "incoming", answer(3, response)) == [chunk("hi"), answer(3, {"stopReason": "end_turn"})]
+    assert play(normaliser, "incoming", answer(4, response)) == [answer(4, {"stopReason": "end_turn"})]
 
 
 def test_text_before_a_queued_prompt_belongs_to_the_running_prompt() -> None:
@@ -236,10 +236,10 @@ def test_text_before_a_queued_prompt_belongs_to_the_running_prompt() -> None:
     play(normaliser, "outgoing", PROMPT)
     play(normaliser, "outgoing", {**PROMPT, "id": 4})
     play(normaliser, "incoming", chunk("one"))
-    said = {"content": [{"type": "text", "text": "one"}]}
+    response = {"content": [{"type": "text", "text": "one"}]}
 
-    assert play(normaliser, "incoming", answer(3, said)) == [answer(3, {"stopReason": "end_turn"})]
-    assert play(normaliser, "incoming", answer(4, said)) == [chunk("one"), answer(4, {"stopReason": "end_turn"})]
+    assert play(normaliser, "incoming", answer(3, response)) == [answer(3, {"stopReason": "end_turn"})]
+    assert play(normaliser, "incoming", answer(4, response)) == [chunk("one"), answer(4, {"stopReason": "end_turn"})]
 
 
 def test_a_turn_with_too_much_text_is_not_repeated_to_the_client() -> None:
@@ -258,9 +258,9 @@ def test_a_turn_with_too_much_text_is_repeated_rather_than_lost() -> None:
     play(normaliser, "outgoing", PROMPT)
     for _ in range(5):
         play(normaliser, "incoming", chunk("x" * 2**20))
-    said = {"content": [{"type": "text", "text": "x"}]}
+    response = {"content": [{"type": "text", "text": "x"}]}
 
-    assert play(normaliser, "incoming", answer(3, said)) == [chunk("x"), answer(3, {"stopReason": "end_turn"})]
+    assert play(normaliser, "incoming", answer(3, response)) == [chunk("x"), answer(3, {"stopReason": "end_turn"})]
 
 
 def test_blocks_other_than_text_are_compared_as_they_are() -> None:
@@ -271,9 +271,9 @@ def test_blocks_other_than_text_are_compared_as_they_are() -> None:
     for block in ({"type": "text", "text": "a"}, image, noted, {"type": "text", "text": " "}):
         update = {"sessionUpdate": "agent_message_chunk", "content": block}
         play(normaliser, "incoming", {**chunk(""), "params": {"sessionId": "s", "update": update}})
-    said = {"content": [{"type": "text", "text": "a"}, image, noted]}
+    response = {"content": [{"type": "text", "text": "a"}, image, noted]}
 
-    assert play(normaliser, "incoming", answer(3, said)) == [answer(3, {"stopReason": "end_turn"})]
+    assert play(normaliser, "incoming", answer(3, response)) == [answer(3, {"stopReason": "end_turn"})]
 
 
 def test_the_oldest_session_is_forgotten_before_memory_grows() -> None:

@@ -91,16 +91,16 @@ async def test_modes_in_an_agents_capabilities_are_those_of_each_session(tmp_pat
 async def test_credentials_are_sent_to_an_agent_that_speaks_seed_004(tmp_path: Path) -> None:
     methods = [{"methodId": "api_key", "title": "API Key", "description": "Authenticate with API key"}]
     login = AuthOptions("api_key", credentials={"api_key": {"apiKey": "k"}})
-    told: list[Json] = []
+    requests: list[Json] = []
     for dialect in ("seed-004", None):
         agent = Agent004(methods=methods)
         if dialect is None:
             agent.welcome["authMethods"] = [{"id": "api_key", "name": "API Key"}]
         async with asyncio.timeout(20), connect(agent, dialect=dialect, login=login) as remote:
             await remote.login("api_key")
-        told += agent.calls("authenticate")
+        requests += agent.calls("authenticate")
 
-    assert told == [{"methodId": "api_key", "credentials": {"apiKey": "k"}}, {"methodId": "api_key"}]
+    assert requests == [{"methodId": "api_key", "credentials": {"apiKey": "k"}}, {"methodId": "api_key"}]
     assert "apiKey" not in repr(login)
 
 
@@ -228,15 +228,15 @@ async def test_a_permission_request_of_seed_004_shows_its_description_and_is_ans
 @pytest.mark.fault("WLD-12")
 async def test_messages_tools_and_files_of_seed_004_are_understood(tmp_path: Path) -> None:
     agent = Agent004()
-    place = tmp_path / "config.json"
-    place.write_text("one\ntwo\nthree\n")
+    path = tmp_path / "config.json"
+    path.write_text("one\ntwo\nthree\n")
     answers: list[Any] = []
 
     async def prompt(params: Json) -> Json:
         agent.update({"type": "message", "role": "agent", "content": [{"type": "text", "text": "Reading."}]})
         call = {"type": "tool_call", "toolCallId": "t", "title": "Read", "kind": "read", "status": "pending"}
-        agent.update({**call, "location": {"path": str(place), "line": 2}, "content": []})
-        read = {"path": str(place), "startLine": 2, "lineLimit": 1}
+        agent.update({**call, "location": {"path": str(path), "line": 2}, "content": []})
+        read = {"path": str(path), "startLine": 2, "lineLimit": 1}
         answers.append(await agent.ask_for("fs/read_text_file", **read))
         answers.append(await agent.ask_for("fs/write_text_file", path=str(tmp_path / "a" / "b"), content="x"))
         text = {"type": "text", "text": "File read successfully"}
@@ -256,7 +256,7 @@ async def test_messages_tools_and_files_of_seed_004_are_understood(tmp_path: Pat
     assert turn.text == "Reading."
     (call,) = turn.tool_calls
     assert (call.status, call.output) == ("completed", "File read successfully")
-    assert [(each.path, each.line) for each in call.locations] == [(str(place), 2)]
+    assert [(each.path, each.line) for each in call.locations] == [(str(path), 2)]
 
 
 @pytest.mark.fault("WLD-12")

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(60)
 FIVE = dict.fromkeys(("create", "output", "waitForExit", "kill", "release"), True)
 
 
-class Knobs(Settings):
+class SampleSettings(Settings):
     """The modes of seed 004."""
 
     mode = choice(Option("code", "Code Mode", "Full implementation mode"), Option("ask", "Ask Mode"), category="mode")
@@ -62,7 +62,7 @@ def updates(seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 async def test_initialize_is_answered_with_the_modes_and_an_empty_list_of_methods() -> None:
-    async with asyncio.timeout(20), raw_client(old_agent("seed-004", settings=Knobs)) as client:
+    async with asyncio.timeout(20), raw_client(old_agent("seed-004", settings=SampleSettings)) as client:
         answer = await client.initialize(clientCapabilities={"terminal": FIVE})
 
     assert answer["result"]["authenticationMethods"] == []
@@ -77,16 +77,16 @@ async def test_a_mode_is_set_and_reported_in_the_form_of_seed_004(tmp_path: Path
         await turn.say(turn.settings.mode)
         await turn.set_option(mode="code")
 
-    async with asyncio.timeout(20), raw_client(old_agent("seed-004", switch, settings=Knobs)) as client:
+    async with asyncio.timeout(20), raw_client(old_agent("seed-004", switch, settings=SampleSettings)) as client:
         session = await opened(client, tmp_path)
         answer = await client.ask("mode", "session/set_mode", {"sessionId": session, "modeId": "ask"})
         client.send(id="p", method="session/prompt", params={"sessionId": session, "prompt": [TEXT]})
-        told = updates(await until_answered(client, "p"))
+        sent = updates(await until_answered(client, "p"))
 
     assert answer["result"] is None
-    (said,) = [update for update in told if update["type"] == "message"]
-    assert (said["role"], said["content"]) == ("agent", [{"type": "text", "text": "ask"}])
-    assert {"type": "current_mode_update", "modeId": "code"} in told
+    (message,) = [update for update in sent if update["type"] == "message"]
+    assert (message["role"], message["content"]) == ("agent", [{"type": "text", "text": "ask"}])
+    assert {"type": "current_mode_update", "modeId": "code"} in sent
 
 
 TEXT = {"type": "text", "text": "hello"}
@@ -139,13 +139,13 @@ async def test_missing_credentials_are_an_empty_mapping(credentials: Any) -> Non
 
 @pytest.mark.parametrize("dialect", ["seed-003", "seed-004"])
 async def test_a_session_loaded_without_a_directory_keeps_its_own(tmp_path: Path, dialect: str) -> None:
-    places: list[str] = []
+    directories: list[str] = []
     agent = old_agent(dialect)
     agent.persist_sessions(MemoryStore())
 
     @agent.on_open
     async def note(session: Any) -> None:
-        places.append(session.cwd)
+        directories.append(session.cwd)
 
     async with asyncio.timeout(20), raw_client(agent) as client:
         session = await opened(client, tmp_path)
@@ -156,7 +156,7 @@ async def test_a_session_loaded_without_a_directory_keeps_its_own(tmp_path: Path
         seen = await until_answered(client, "load")
         unknown = await client.ask("none", "session/load", {"sessionId": "sess_none"})
 
-    assert [Path(place) for place in places] == [tmp_path, tmp_path]
+    assert [Path(directory) for directory in directories] == [tmp_path, tmp_path]
     assert "error" not in seen[-1]
     assert "hello" in str(updates(seen))
     assert unknown["error"]["code"] == (-32005 if dialect == "seed-004" else -32002)
@@ -185,12 +185,12 @@ async def test_a_client_of_seed_003_never_sees_a_tool_call_update(tmp_path: Path
         client.send(id="p", method="session/prompt", params={"sessionId": session, "prompt": [TEXT]})
         seen = await until_answered(client, "p")
 
-    told = [update for update in updates(seen) if update["sessionUpdate"].startswith("tool_call")]
-    assert {update["sessionUpdate"] for update in told} == {"tool_call"}
-    assert [update["status"] for update in told][-1] == "completed"
-    assert "running" in [update["status"] for update in told]
-    assert all(update["title"] in ("Read", "Read it") for update in told)
-    assert all(update["rawInput"] == {"file_path": "/a"} for update in told)
+    sent = [update for update in updates(seen) if update["sessionUpdate"].startswith("tool_call")]
+    assert {update["sessionUpdate"] for update in sent} == {"tool_call"}
+    assert [update["status"] for update in sent][-1] == "completed"
+    assert "running" in [update["status"] for update in sent]
+    assert all(update["title"] in ("Read", "Read it") for update in sent)
+    assert all(update["rawInput"] == {"file_path": "/a"} for update in sent)
     assert seen[-1]["result"]["content"] == [{"type": "text", "text": "Of course!"}]
 
 
@@ -219,11 +219,11 @@ async def test_a_permission_request_has_a_title_a_description_and_labels(tmp_pat
 
 
 async def test_an_agent_waits_for_a_command_of_a_client_of_seed_004(tmp_path: Path) -> None:
-    told: list[Any] = []
+    results: list[Any] = []
 
     async def work(turn: Turn[Any]) -> None:
         done = await turn.run("npm", "test", env={"NODE_ENV": "test"})
-        told.append((done.exit_code, done.output))
+        results.append((done.exit_code, done.output))
 
     answers = {
         "terminal/create": {"terminalId": "term_xyz789"},
@@ -236,7 +236,7 @@ async def test_an_agent_waits_for_a_command_of_a_client_of_seed_004(tmp_path: Pa
         client.send(id="p", method="session/prompt", params={"sessionId": session, "prompt": [TEXT]})
         seen = await until_answered(client, "p", answers)
 
-    assert told == [(0, "Hello Terminal\n")]
+    assert results == [(0, "Hello Terminal\n")]
     (created,) = [message["params"] for message in seen if message.get("method") == "terminal/create"]
     assert created["env"]["NODE_ENV"] == "test"
 
@@ -279,10 +279,10 @@ async def test_an_option_of_a_client_of_seed_004_is_set_by_its_name_and_a_bare_v
 
     seen: list[bool] = []
 
-    async def look(turn: Turn[Any]) -> None:
+    async def read_setting(turn: Turn[Any]) -> None:
         seen.append(turn.settings.autoApproveTools)
 
-    async with asyncio.timeout(20), raw_client(old_agent("seed-004", look, settings=Switches)) as client:
+    async with asyncio.timeout(20), raw_client(old_agent("seed-004", read_setting, settings=Switches)) as client:
         session = await opened(client, tmp_path)
         params = {"sessionId": session, "option": "autoApproveTools", "value": True}
         answer = await client.ask(1, "session/set_config_option", params)
@@ -298,10 +298,10 @@ async def test_an_option_of_a_client_of_seed_004_is_set_by_its_name_and_a_bare_v
 async def test_a_client_that_lacks_one_terminal_method_gets_no_terminal_requests(tmp_path: Path, missing: str) -> None:
     able: list[bool] = []
 
-    async def look(turn: Turn[Any]) -> None:
+    async def read_capabilities(turn: Turn[Any]) -> None:
         able.append(turn.client_capabilities.terminals)
 
-    async with asyncio.timeout(20), raw_client(old_agent("seed-004", look)) as client:
+    async with asyncio.timeout(20), raw_client(old_agent("seed-004", read_capabilities)) as client:
         session = await opened(client, tmp_path, terminal={**FIVE, missing: False})
         await client.ask(1, "session/prompt", {"sessionId": session, "prompt": [TEXT]})
 

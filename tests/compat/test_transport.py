@@ -134,16 +134,16 @@ async def test_a_session_loaded_without_a_directory_gets_the_one_it_has_or_else_
 
 
 async def test_an_agent_served_to_old_clients_receives_todays_form() -> None:
-    heard: list[Any] = []
+    received: list[Any] = []
 
     class Served:
         async def serve(self, transport: Transport) -> None:
             async with transport:
-                heard.extend(await receive(transport))
+                received.extend(await receive(transport))
 
     await DialectAdapter(Served(), "seed-004", default_cwd="/default").serve(Scripted([LOAD]))
 
-    assert heard[0]["params"]["cwd"] == "/default"
+    assert received[0]["params"]["cwd"] == "/default"
 
 
 def test_a_transport_is_wrapped_only_if_a_dialect_is_named() -> None:

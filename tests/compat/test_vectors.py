@@ -18,7 +18,7 @@ WRITTEN = [
     pytest.param(v, id=f"{v.rule}: {v.name}") for v in load_vectors() if v.direction == "outgoing" and not v.loses
 ]
 OTHER_SIDE = {"agent": "client", "client": "agent"}
-OTHER_WAY = {"incoming": "outgoing", "outgoing": "incoming"}
+OPPOSITE = {"incoming": "outgoing", "outgoing": "incoming"}
 
 
 @pytest.mark.parametrize("vector", VECTORS)
@@ -59,7 +59,7 @@ def test_the_official_schema_accepts_frames_that_were_read(vector: Vector) -> No
 def test_a_frame_that_was_written_reads_as_the_original(vector: Vector) -> None:
     reader = Normaliser(None, OTHER_SIDE[vector.side], models=vector.options.get("models", False))  # type: ignore[arg-type]  # a literal
     for given in vector.given:
-        play(reader, OTHER_WAY[given.direction], given.frame)  # type: ignore[arg-type]  # a literal
+        play(reader, OPPOSITE[given.direction], given.frame)  # type: ignore[arg-type]  # a literal
 
     assert [play(reader, "incoming", message) for message in vector.after] == [[vector.before]]
 

@@ -8,7 +8,7 @@ import pytest
 
 from duologue.config.agents import KNOWN_COMMANDS, KNOWN_VARIABLES, find_agents
 
-EDITORS = Path(__file__).parents[2] / "docs" / "how-to" / "editors.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "editors.md"
 
 
 @pytest.mark.parametrize("name", ["claude-code", "gemini", "goose", "junie", "stakpak", "vtcode"])
@@ -33,7 +33,7 @@ def test_every_variable_belongs_to_a_known_agent() -> None:
 
 @pytest.mark.parametrize("editor", ["Zed", "JetBrains", "Emacs", "marimo", "Neovim"])
 def test_every_editor_that_seed_001_names_has_a_section_of_its_own(editor: str) -> None:
-    page = EDITORS.read_text("utf-8")
+    page = PAGE.read_text("utf-8")
 
     assert f"\n## {editor}\n" in page
     if editor == "Neovim":

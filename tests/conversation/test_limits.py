@@ -48,8 +48,8 @@ def call(number: int, **fields: object) -> ToolCallUpdate:
 
 
 def size_of(transcript: Transcript) -> int:
-    kept = (transcript.items, transcript.terminals, transcript.plans, transcript.subagents, transcript.commands)
-    return sum(map(memory_size, kept)) + memory_size(transcript.title)
+    parts = (transcript.items, transcript.terminals, transcript.plans, transcript.subagents, transcript.commands)
+    return sum(map(memory_size, parts)) + memory_size(transcript.title)
 
 
 def flood(kind: str, number: int) -> Update:

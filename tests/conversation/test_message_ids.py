@@ -38,9 +38,9 @@ updates = st.one_of(
 
 
 @given(st.lists(updates, max_size=20))
-def test_the_same_chunks_are_one_message_with_ids_and_without(told: list[Update]) -> None:
+def test_the_same_chunks_are_one_message_with_ids_and_without(sent: list[Update]) -> None:
     ids, plain, named = MessageIds("id"), Transcript(), Transcript()
-    for update in told:
+    for update in sent:
         plain.apply(update)
         named.apply(ids.fill(update))
 

@@ -21,11 +21,11 @@ from duologue.conversation.updates import (
 
 
 def test_a_string_is_accepted_as_text_content() -> None:
-    picture = ImageContent("aGk=", "image/png")
+    image = ImageContent("aGk=", "image/png")
 
     assert as_content("hi") == TextContent("hi")
-    assert as_content(picture) is picture
-    assert text_of([TextContent("a"), picture, TextContent("b")]) == "ab"
+    assert as_content(image) is image
+    assert text_of([TextContent("a"), image, TextContent("b")]) == "ab"
 
 
 @pytest.mark.parametrize("value", [None, b"bytes", 5, {"type": "text", "text": "hi"}])

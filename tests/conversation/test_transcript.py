@@ -95,12 +95,12 @@ def test_chunks_without_an_id_continue_the_message_until_another_item() -> None:
 
 
 def test_other_blocks_than_text_and_texts_with_other_annotations_are_not_merged() -> None:
-    picture = ImageContent("aGk=", "image/png")
+    image = ImageContent("aGk=", "image/png")
     quiet = TextContent("aside", Annotations(priority=0.1))
-    blocks: list[Content] = [TextContent("a"), TextContent("b"), picture, TextContent("c"), quiet]
+    blocks: list[Content] = [TextContent("a"), TextContent("b"), image, TextContent("c"), quiet]
     transcript = transcript_of(*(MessageChunk(role="agent", content=block) for block in blocks))
 
-    assert transcript.messages[0].content == [TextContent("ab"), picture, TextContent("c"), quiet]
+    assert transcript.messages[0].content == [TextContent("ab"), image, TextContent("c"), quiet]
 
 
 def test_a_message_that_was_read_early_keeps_growing() -> None:
@@ -125,9 +125,11 @@ def test_ten_thousand_chunks_cost_linear_time() -> None:
 
 @pytest.mark.rule(91, 92)
 def test_an_update_of_a_tool_call_changes_only_what_it_names() -> None:
-    place = Location("/a", 3)
+    location = Location("/a", 3)
     transcript = transcript_of(
-        ToolCallUpdate(is_new=True, tool_call_id="t", title="Edit", kind="edit", locations=[place], raw_input={"a": 1}),
+        ToolCallUpdate(
+            is_new=True, tool_call_id="t", title="Edit", kind="edit", locations=[location], raw_input={"a": 1}
+        ),
         ToolCallUpdate(tool_call_id="t", status="in_progress", content=[FileChange("/a", "1", "2")], name="edit_file"),
         ToolCallUpdate(tool_call_id="t", content=[TerminalPart("term")], meta={"k": 1}),
     )
@@ -139,7 +141,7 @@ def test_an_update_of_a_tool_call_changes_only_what_it_names() -> None:
         kind="edit",
         status="in_progress",
         content=[TerminalPart("term")],
-        locations=[place],
+        locations=[location],
         raw_input={"a": 1},
         name="edit_file",
         meta={"k": 1},

@@ -143,7 +143,7 @@ class End:
         assert found[0]["result"] == {"text": id}
         return id
 
-    def check_honesty(self) -> None:
+    def check_responses(self) -> None:
         """Check that each request has one response, and each response with an id has a request."""
         answered = Counter(
             _key(message["id"]) for message in self.received if "method" not in message and message["id"] is not None
@@ -186,7 +186,7 @@ async def open_end(side: Side, handlers: Handlers | None = None, **options: Any)
             yield end
             if not end.connection.is_closed:
                 await end.probe()
-                end.check_honesty()
+                end.check_responses()
     logging.getLogger("duologue").removeHandler(listener)
     assert asyncio.all_tasks() - before == set()
     assert listener.messages == []

@@ -108,7 +108,7 @@ def render(cases: Iterable[Case], results: dict[str, Result]) -> str:
     cases = list(cases)
     statuses = {case.id: results[case.id].status(case.due) for case in cases}
     totals = {word: sum(status.strip("*").startswith(word) for status in statuses.values()) for word in _WORDS}
-    lines = [_INTRODUCTION, ", ".join(f"{n} {word}" for word, n in totals.items()) + f", of {len(cases)}."]
+    lines = [_HEADER, ", ".join(f"{n} {word}" for word, n in totals.items()) + f", of {len(cases)}."]
     group = ""
     for case in cases:
         if case.group != group:
@@ -135,7 +135,7 @@ def render(cases: Iterable[Case], results: dict[str, Result]) -> str:
 
 _WORDS = ("passed", "failed", "skipped", "due")
 
-_INTRODUCTION = """\
+_HEADER = """\
 # Faults
 
 Every fault and every kind of bad input that duologue answers for, and what the last recorded run of the tests says

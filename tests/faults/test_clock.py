@@ -18,7 +18,7 @@ from tests.faults.ends import HOLD, NOTE, Anything, Side, open_end
 
 DAY = 86_400.0
 SOURCE = Path(duologue.__file__).parent
-ROOMS = ("jsonrpc", "schema", "runtime", "transports")
+PACKAGES = ("jsonrpc", "schema", "runtime", "transports")
 WALL_CLOCKS = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "time.localtime"}
 
 
@@ -45,11 +45,11 @@ async def test_no_wait_fires_early_or_never_when_the_wall_clock_jumps(
 
 
 @pytest.mark.fault("PRC-17")
-@pytest.mark.parametrize("room", ROOMS)
-def test_no_module_that_waits_reads_the_wall_clock(room: str) -> None:
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_that_waits_reads_the_wall_clock(package: str) -> None:
     readers = [
         f"{path.name}:{node.lineno}"
-        for path in (SOURCE / room).rglob("*.py")
+        for path in (SOURCE / package).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Attribute) and ast.unparse(node) in WALL_CLOCKS
     ]

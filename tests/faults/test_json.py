@@ -102,9 +102,9 @@ async def test_an_integer_of_five_thousand_digits_is_refused_by_the_limit(side: 
         (answer,) = await end.responses_to(b'{"jsonrpc":"2.0","id":' + digits + b',"method":"echo"}')
         assert (answer["id"], answer["error"]["code"]) == (None, -32600)
         assert "400 characters" in answer["error"]["message"]
-        for place in (b'"rawInput":', b'"count":', b'"_meta":{"x":'):
+        for prefix in (b'"rawInput":', b'"count":', b'"_meta":{"x":'):
             end.expect_response(1)
-            params = place + digits + (b"}" if b"{" in place else b"")
+            params = prefix + digits + (b"}" if b"{" in prefix else b"")
             (answer,) = await end.responses_to(b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{' + params + b"}}")
             assert (answer["id"], answer["error"]["code"]) == (1, -32600)
             assert "400 characters" in answer["error"]["message"]

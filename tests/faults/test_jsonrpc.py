@@ -277,8 +277,8 @@ async def test_ten_thousand_requests_at_once_are_bounded_and_notifications_keep_
         assert notes == [str(number) for number in range(10_000)]
         end.release.set()
         answered = await end.next_frames(MAX_PENDING)
-        told = {answer["id"]: answer["result"]["text"] for answer in answered}
-        assert told == {number: str(number) for number in range(MAX_PENDING)}
+        texts = {answer["id"]: answer["result"]["text"] for answer in answered}
+        assert texts == {number: str(number) for number in range(MAX_PENDING)}
         # All places are free again, and no request was answered twice.
         end.ask(0, "hold", text="again")
         assert [answer["id"] for answer in await end.next_frames(1)] == [0]

@@ -86,9 +86,9 @@ def test_the_table_shows_the_results_of_the_run(tmp_path: Path, arguments: list[
     )
 
     rows = [line.split(" | ") for line in (tmp_path / "out/faults.md").read_text("utf-8").splitlines()]
-    told = {row[0].strip("| "): row[3:] for row in rows if len(row) == 6}
-    assert told["FRM-01"] == ["passed", "1", "40 |"]
-    assert told["FRM-02"] == ["**failed**", "2", "40 |"]
-    assert told["FRM-03"] == ["skipped (needs a day)", "1", " |"]
-    assert told["FRM-04"] == ["**failed**", "1", " |"]
-    assert told["FRM-05"] == ["due: core", "", " |"]
+    shown = {row[0].strip("| "): row[3:] for row in rows if len(row) == 6}
+    assert shown["FRM-01"] == ["passed", "1", "40 |"]
+    assert shown["FRM-02"] == ["**failed**", "2", "40 |"]
+    assert shown["FRM-03"] == ["skipped (needs a day)", "1", " |"]
+    assert shown["FRM-04"] == ["**failed**", "1", " |"]
+    assert shown["FRM-05"] == ["due: core", "", " |"]

@@ -36,7 +36,7 @@ EVERYTHING: Any = [
 def test_a_conversation_is_the_same_in_both_versions(conversation: Any) -> None:
     async def both() -> list[Any]:
         outcomes: list[Any] = []
-        with tempfile.TemporaryDirectory() as place:
+        with tempfile.TemporaryDirectory() as directory:
             for version in (1, 2):
                 agent = leading_agent(protocol_versions=(1, 2))
                 allowed = Permissions(other="allow")
@@ -45,7 +45,7 @@ def test_a_conversation_is_the_same_in_both_versions(conversation: Any) -> None:
                     connect(agent, protocol_versions=(version,), permissions=allowed) as remote,
                 ):
                     assert remote.version == version
-                    outcomes.append(await converse(remote, conversation, Path(place)))
+                    outcomes.append(await converse(remote, conversation, Path(directory)))
         return outcomes
 
     older, newer = asyncio.run(both())

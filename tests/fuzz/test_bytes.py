@@ -64,11 +64,11 @@ def everything() -> Handlers:
     return handlers
 
 
-async def live_through(side: Side, arrivals: list[bytes]) -> list[dict[str, Any]]:
+async def live_through(side: Side, incoming: list[bytes]) -> list[dict[str, Any]]:
     """Return the responses of an end to these frames; check that it is alive and has answered every request."""
     async with open_end(side, everything()) as end:
-        for arrival in arrivals:
-            end.wire.send(arrival)
+        for frame in incoming:
+            end.wire.send(frame)
         await end.probe()
         for answer in end.received:
             if answer["id"] is not None and not str(answer["id"]).startswith(("probe", "hello")):
@@ -77,13 +77,13 @@ async def live_through(side: Side, arrivals: list[bytes]) -> list[dict[str, Any]
 
 
 @pytest.mark.parametrize("side", SIDES)
-@given(arrivals=st.lists(any_frame, max_size=8))
+@given(incoming=st.lists(any_frame, max_size=8))
 def test_a_connection_survives_any_frames_and_answers_each_in_the_form_of_the_protocol(
-    side: Side, arrivals: list[bytes]
+    side: Side, incoming: list[bytes]
 ) -> None:
-    answers = asyncio.run(live_through(side, arrivals))
+    answers = asyncio.run(live_through(side, incoming))
 
-    assert len(answers) <= len(arrivals) + 3  # a greeting and two probes
+    assert len(answers) <= len(incoming) + 3  # a greeting and two probes
     for answer in answers:
         assert answer["jsonrpc"] == "2.0"
         assert ("result" in answer) != ("error" in answer)

@@ -29,7 +29,7 @@ DECODED = (
     " [https://good.example](https://evil.example/%1b%5d0;pwned%07 '&#27;]0;pwned&#7;')"
     " ![&#27;[2J](https://evil.example/%9b2J) `&#27;` <b\x1b[2J> **&#155;2J**"
 )
-"""What only a parser of Markdown turns into an attack."""
+"""Text that only a parser of Markdown turns into an attack."""
 BLOCKS = (
     f"\n\n```{ACTS}\n{ACTS}\n```\n\n# &#27;[2J {ACTS}"
     f"\n\n| a&#27;[2J | {ACTS.replace(chr(13), '')} |\n|---|---|\n| &#27;[2J | 2 |"

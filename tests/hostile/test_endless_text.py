@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from duologue.cli.console.agent_terminals import KEPT_BYTES, MOST_COMMANDS, AgentTerminals
+from duologue.cli.console.agent_terminals import MOST_COMMANDS, TAIL_BYTES, AgentTerminals
 from duologue.cli.console.live_output import MOST_COLUMNS, LiveOutput, end_of
 from duologue.cli.console.markdown import MarkdownWriter
 from duologue.cli.console.renderer import ConsoleOutput
@@ -74,13 +74,13 @@ def test_lines_waiting_to_be_shown_are_bounded(peak: Callable[[], int]) -> None:
 def test_terminals_reported_by_an_agent_are_bounded(peak: Callable[[], int]) -> None:
     commands = AgentTerminals()
     for number in range(2 * MOST_COMMANDS):
-        commands.show(TerminalOutput(terminal_id=str(number), data=b"x" * 2 * KEPT_BYTES))
+        commands.show(TerminalOutput(terminal_id=str(number), data=b"x" * 2 * TAIL_BYTES))
 
     assert commands.shown("0") is None
     last = commands.shown(str(2 * MOST_COMMANDS - 1))
     assert last is not None
-    assert (len(last.output), last.truncated) == (KEPT_BYTES, True)
-    assert peak() < 3 * MOST_COMMANDS * KEPT_BYTES
+    assert (len(last.output), last.truncated) == (TAIL_BYTES, True)
+    assert peak() < 3 * MOST_COMMANDS * TAIL_BYTES
 
 
 def test_output_continues_after_its_beginning_was_dropped() -> None:
@@ -90,12 +90,12 @@ def test_output_continues_after_its_beginning_was_dropped() -> None:
     commands.show(TerminalOutput(terminal_id="t", data=output))
     terminal_output = commands.shown("t")
     commands.show(Terminal(terminal_id="t", output=output))
-    commands.show(Terminal(terminal_id="t", output=output[-KEPT_BYTES * 3 // 2 :] + b"more\n"))
+    commands.show(Terminal(terminal_id="t", output=output[-TAIL_BYTES * 3 // 2 :] + b"more\n"))
     live.end()
 
     assert terminal_output is not None
     assert terminal_output.truncated
-    assert terminal_output.output == output[-KEPT_BYTES:].decode()
+    assert terminal_output.output == output[-TAIL_BYTES:].decode()
     assert shown[-3:] == ["19998", "19999", "more"]
     assert "…" not in shown
 

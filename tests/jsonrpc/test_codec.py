@@ -356,16 +356,16 @@ def standard_library_result(frame: bytes) -> Any:
 @given(frames() | broken_frames() | st.binary(max_size=60))
 def test_every_frame_is_a_message_or_malformed_and_the_standard_library_agrees(frame: bytes) -> None:
     found = outcome(frame)
-    judged = standard_library_result(frame)
+    expected = standard_library_result(frame)
 
     if isinstance(found, Malformed):
         if found.error.code == -32700:
-            assert isinstance(judged, Exception)
+            assert isinstance(expected, Exception)
         elif "out of range" not in found.error.message:
-            assert not isinstance(judged, Exception)
+            assert not isinstance(expected, Exception)
         return
-    assert isinstance(judged, dict)
-    members = cast("dict[str, Any]", judged)
+    assert isinstance(expected, dict)
+    members = cast("dict[str, Any]", expected)
     assert members["jsonrpc"] == "2.0"
     for name in ("id", "method"):
         value: object = getattr(found, name)

@@ -48,11 +48,11 @@ def expected_frames(stream: bytes, limit: int) -> list[bytes | str]:
     return frames
 
 
-def sliced(stream: bytes, places: Iterable[int]) -> Iterator[bytes]:
+def sliced(stream: bytes, positions: Iterable[int]) -> Iterator[bytes]:
     start = 0
-    for place in sorted({place % (len(stream) + 1) for place in places}):
-        yield stream[start:place]
-        start = place
+    for position in sorted({position % (len(stream) + 1) for position in positions}):
+        yield stream[start:position]
+        start = position
     yield stream[start:]
 
 
@@ -63,15 +63,15 @@ streams = st.lists(
 
 
 @given(stream=streams, places=st.lists(st.integers(0, 400)), limit=st.integers(1, 20))
-def test_frames_follow_the_rules_however_the_stream_is_sliced(stream: bytes, places: list[int], limit: int) -> None:
-    assert frames_of(sliced(stream, places), limit) == expected_frames(stream, limit)
+def test_frames_follow_the_rules_however_the_stream_is_sliced(stream: bytes, positions: list[int], limit: int) -> None:
+    assert frames_of(sliced(stream, positions), limit) == expected_frames(stream, limit)
 
 
 @pytest.mark.fault("FRM-01")
 def test_a_message_cut_at_any_byte_is_one_message() -> None:
     line = MESSAGE + b"\n"
-    for place in range(len(line) + 1):
-        assert frames_of([line[:place], line[place:]]) == [MESSAGE]
+    for position in range(len(line) + 1):
+        assert frames_of([line[:position], line[position:]]) == [MESSAGE]
 
 
 @pytest.mark.fault("FRM-02")

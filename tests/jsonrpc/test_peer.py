@@ -425,8 +425,8 @@ def test_a_cancellation_of_nothing_that_runs_is_ignored(params: object) -> None:
 def test_lines_that_are_not_json_are_counted_as_stray_output() -> None:
     peer = Peer(ignore_stray_output=True)
 
-    for noise in (b"\x1b[1mWelcome\x1b[0m", b" \tplain", b"1", b'"a"', Oversized(b"x" * 10, 50)):
-        assert peer.receive(noise) is None
+    for stray in (b"\x1b[1mWelcome\x1b[0m", b" \tplain", b"1", b'"a"', Oversized(b"x" * 10, 50)):
+        assert peer.receive(stray) is None
     assert peer.frames_to_send() == []
     assert (peer.stray_lines, peer.stray_bytes) == (5, 15 + 7 + 1 + 3 + 50)
     assert peer.first_stray_line == b"\x1b[1mWelcome\x1b[0m"
@@ -499,10 +499,10 @@ def test_an_oversized_line_without_a_readable_id_ends_the_connection(head: bytes
 
 
 @given(st.lists(frames() | broken_frames() | st.binary(max_size=30), max_size=8), st.booleans())
-def test_every_frame_is_an_event_or_an_error_response(arrivals: list[bytes], ignore_stray_output: bool) -> None:
+def test_every_frame_is_an_event_or_an_error_response(incoming: list[bytes], ignore_stray_output: bool) -> None:
     peer = Peer(first_method="initialize", ignore_stray_output=ignore_stray_output)
-    for arrival in arrivals:
-        event = peer.receive(arrival)
+    for frame in incoming:
+        event = peer.receive(frame)
         refused = replies(peer)
         assert event is None or isinstance(event, (JsonRpcMessage, Response, Cancel))
         assert len(refused) <= (event is None)

@@ -55,8 +55,8 @@ def test_stable_parts_are_never_filtered(version: int, module: Any, table: Any) 
     feature_filter = FeatureFilter(version, frozenset(), "Agent")
     for each in calls_of(module):
         assert feature_filter.serves(each) == (each.stable or each.name.startswith(NEVER_SENT)), each
-    for kept in ("usage_update", "session_info_update", "notice", "compaction_update", "compaction_summary_chunk"):
-        assert kept in table.members["SessionUpdate"]
+    for kind in ("usage_update", "session_info_update", "notice", "compaction_update", "compaction_summary_chunk"):
+        assert kind in table.members["SessionUpdate"]
 
 
 @pytest.mark.fault("SCH-16")
@@ -103,11 +103,11 @@ def test_features_are_switched_on_by_name_all_at_once_or_not_at_all() -> None:
 
 def test_only_the_unstable_part_of_a_feature_is_filtered() -> None:
     update = v2.PlanUpdate(plan=v2.PlanItems(plan_id="p", entries=[]))
-    kept = v2.UpdateSessionNotification(session_id="s", update=update)
+    notification = v2.UpdateSessionNotification(session_id="s", update=update)
     gone = v2.UpdateSessionNotification(session_id="s", update=v2.PlanRemoved(plan_id="p"))
     feature_filter = FeatureFilter(2, frozenset(), "Agent")
 
-    assert feature_filter.sendable(v2.SESSION_UPDATE, kept) is kept
+    assert feature_filter.sendable(v2.SESSION_UPDATE, notification) is notification
     assert feature_filter.sendable(v2.SESSION_UPDATE, gone) is None
     assert FeatureFilter(2, frozenset({"plan"}), "Agent").sendable(v2.SESSION_UPDATE, gone) is gone
     assert (

@@ -32,7 +32,7 @@ CLOSED = {
 }
 
 
-class Witness:
+class SchemaObserver:
     """An observer that validates every frame of both sides against one schema.
 
     Attributes:
@@ -55,12 +55,12 @@ class Witness:
             self.seen.add(method)
             self.seen.add(message.get("params", {}).get("update", {}).get("sessionUpdate", method))
             self._asked[direction, message.get("id")] = method
-            self._hold(method, "request" if "id" in message else "notification", message.get("params"))
+            self._check(method, "request" if "id" in message else "notification", message.get("params"))
         elif "result" in message:
             other = "in" if direction == "out" else "out"
-            self._hold(self._asked[other, message["id"]], "response", message["result"])
+            self._check(self._asked[other, message["id"]], "response", message["result"])
 
-    def _hold(self, method: str, kind: str, value: Any) -> None:
+    def _check(self, method: str, kind: str, value: Any) -> None:
         if method.startswith("_"):
             return
         name = definitions(self._official).get((method, kind))
@@ -80,32 +80,32 @@ class Witness:
 
 
 @asynccontextmanager
-async def conversation(version: int, place: Path, **options: Any) -> AsyncGenerator[tuple[RemoteAgent, Witness]]:
+async def conversation(version: int, cwd: Path, **options: Any) -> AsyncGenerator[tuple[RemoteAgent, SchemaObserver]]:
     async def agree(question: Elicitation) -> ElicitationAnswer:
         return ElicitationAnswer(action="accept", content={"version": "2.0"})
 
     agent, _ = complete_agent(**{"unstable": False, "legacy_models": False, "protocol_versions": (version,), **options})
-    witness = Witness(STABLE[f"v{version}"])
+    observer = SchemaObserver(STABLE[f"v{version}"])
     async with (
         asyncio.timeout(20),
         connect(
             agent,
             permissions=Permissions(edit="allow", execute={"*": "allow"}, think="allow"),
-            workspace=Workspace(place),
+            workspace=Workspace(cwd),
             terminals=Terminals(),
             on_elicit=agree,
-            observers=(witness,),
+            observers=(observer,),
             protocol_versions=(version,),
         ) as remote,
     ):
         await remote.login("key")
-        yield remote, witness
+        yield remote, observer
 
 
 @pytest.mark.fault("SCH-16")
 @BOTH
 async def test_every_frame_of_a_conversation_is_of_the_stable_schema(version: int, tmp_path: Path) -> None:
-    async with conversation(version, tmp_path) as (remote, witness):
+    async with conversation(version, tmp_path) as (remote, observer):
         session = await remote.new_session(tmp_path, additional_directories=[tmp_path])
         turn = await session.prompt("go")
         assert turn.stop_reason == "end_turn"
@@ -123,20 +123,20 @@ async def test_every_frame_of_a_conversation_is_of_the_stable_schema(version: in
         await remote.call("_notes/stats", {"since": "x"})
         await remote.logout()
 
-    assert witness.complaints == []
-    assert not witness.seen & CLOSED[version]
+    assert observer.complaints == []
+    assert not observer.seen & CLOSED[version]
     wanted = {"usage_update", "session_info_update", "notice", "compaction_update", "compaction_summary_chunk"}
-    assert witness.seen >= wanted | {"session/list", "session/resume", "session/close", "session/delete"}
-    assert {"elicitation/create", "session/request_permission"} <= witness.seen
-    assert ("plan_update" in witness.seen) == (version == 2)
+    assert observer.seen >= wanted | {"session/list", "session/resume", "session/close", "session/delete"}
+    assert {"elicitation/create", "session/request_permission"} <= observer.seen
+    assert ("plan_update" in observer.seen) == (version == 2)
 
 
 @BOTH
 async def test_unstable_features_are_advertised_only_when_they_are_switched_on(version: int, tmp_path: Path) -> None:
-    def unstable(witness: Witness) -> set[str]:
+    def unstable(observer: SchemaObserver) -> set[str]:
         return {
             path.rpartition(".")[2]
-            for path in found.unknown_fields("InitializeResponse", witness.result_of("initialize"))
+            for path in found.unknown_fields("InitializeResponse", observer.result_of("initialize"))
         }
 
     found = STABLE[f"v{version}"]
@@ -153,7 +153,7 @@ async def test_unstable_features_are_advertised_only_when_they_are_switched_on(v
 async def test_a_client_refuses_to_send_features_that_are_not_switched_on(version: int, tmp_path: Path) -> None:
     tools = AcpMcpServer(name="tools", server_id="1")
     brief = SystemPrompt(mode="append", content=[TextContent("be brief")])
-    async with conversation(version, tmp_path, unstable=True, mcp=True) as (remote, witness):
+    async with conversation(version, tmp_path, unstable=True, mcp=True) as (remote, observer):
         async with remote.new_session(tmp_path) as session:
             asked: dict[str, Callable[[], Awaitable[Any]]] = {
                 "fork": session.fork,
@@ -169,7 +169,7 @@ async def test_a_client_refuses_to_send_features_that_are_not_switched_on(versio
             for name, ask in asked.items():
                 with pytest.raises(MethodNotFound, match=rf"is unstable in version {version} .*unstable={{'{name}'}}"):
                     await ask()
-    sent = {message["method"] for direction, message in witness.frames if direction == "out" and "method" in message}
+    sent = {message["method"] for direction, message in observer.frames if direction == "out" and "method" in message}
     assert sent <= {method for method, _ in definitions(STABLE[f"v{version}"])}
 
 

@@ -45,7 +45,7 @@ for line in sys.stdin:
 """
 
 
-class _Heard(logging.Handler):
+class _LogRecorder(logging.Handler):
     """Waits for a line."""
 
     def __init__(self, text: str) -> None:
@@ -82,7 +82,7 @@ async def test_the_last_stderr_line_of_an_agent_is_logged_as_one_line(
 async def test_an_error_of_an_mcp_server_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(1)
     server = StdioMcpServer(name="odd\nname", command=sys.executable, args=["-c", FICKLE_SERVER, FORGED])
-    refused = _Heard("failed to list its tools again")
+    refused = _LogRecorder("failed to list its tools again")
     logging.getLogger("duologue").addHandler(refused)
     try:
         async with asyncio.timeout(20), McpServers([server]) as servers:

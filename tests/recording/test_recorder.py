@@ -94,7 +94,7 @@ def test_a_frame_that_is_not_json_is_recorded_as_text(tmp_path: Path) -> None:
     assert entry.text == "a banner �"
 
 
-async def _conversation(place: Path, *observers: Recorder) -> tuple[list[Json], list[bytes]]:
+async def _conversation(cwd: Path, *observers: Recorder) -> tuple[list[Json], list[bytes]]:
     """Return all frames that the agent and the client received."""
 
     async def work(params: Json) -> Json:
@@ -103,11 +103,11 @@ async def _conversation(place: Path, *observers: Recorder) -> tuple[list[Json], 
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=work)
-    heard: list[bytes] = []
-    async with asyncio.timeout(10), connect(agent, observers=observers) as remote, remote.new_session(place) as session:
-        session.watch(lambda event: heard.append(event.raw))
+    events: list[bytes] = []
+    async with asyncio.timeout(10), connect(agent, observers=observers) as remote, remote.new_session(cwd) as session:
+        session.watch(lambda event: events.append(event.raw))
         await session.prompt("go")
-    return agent.received, heard
+    return agent.received, events
 
 
 @pytest.mark.fault("LOG-06")

@@ -72,15 +72,15 @@ async def test_a_replay_brings_the_client_to_say_the_same_byte_for_byte(tmp_path
     recorded = [bytes(entry.frame) for entry in first if entry.dir == "out" and isinstance(entry.frame, Raw)]
     assert len(recorded) >= 10
     assert len(recorded) == len(replay.received)
-    for said, kept in zip(replay.received, recorded, strict=True):
-        if MASK.encode() in kept:
-            assert msgspec.json.encode(redact(msgspec.json.decode(said))) == kept
+    for sent, expected in zip(replay.received, recorded, strict=True):
+        if MASK.encode() in expected:
+            assert msgspec.json.encode(redact(msgspec.json.decode(sent))) == expected
         else:
-            assert said == kept
-    assert sum(MASK.encode() in kept for kept in recorded) == 1
+            assert sent == expected
+    assert sum(MASK.encode() in expected for expected in recorded) == 1
     for direction in ("in", "out"):
-        assert _said(second, direction) == _said(first, direction)
+        assert _frames(second, direction) == _frames(first, direction)
 
 
-def _said(entries: list[Entry], direction: str) -> list[object]:
+def _frames(entries: list[Entry], direction: str) -> list[object]:
     return [entry.frame for entry in entries if entry.dir == direction]

@@ -37,8 +37,8 @@ EACH = 40
 class Written:
     """Everything that was written down: the recording, error answers, the log, decisions, errors as shown."""
 
-    def __init__(self, place: Path, log: pytest.LogCaptureFixture) -> None:
-        self.recording = place / "run.acp"
+    def __init__(self, directory: Path, log: pytest.LogCaptureFixture) -> None:
+        self.recording = directory / "run.acp"
         self.decisions: list[dict[str, Any]] = []
         self.errors: list[str] = []
         self._log = log
@@ -79,15 +79,15 @@ def canaries(written: Written, capfd: pytest.CaptureFixture[str], record_propert
 
 
 def _servers(canaries: Canaries) -> list[StdioMcpServer | HttpMcpServer | SseMcpServer]:
-    nobody = "http://127.0.0.1:9/mcp"
+    unreachable = "http://127.0.0.1:9/mcp"
     args = [each for _ in range(EACH) for each in ("--api-key", canaries())]
     args += [f"--token={canaries()}" for _ in range(EACH)]
     return [
         StdioMcpServer(name="command", command="/no/such/server", args=args, env=canaries.some(EACH)),
         StdioMcpServer(name="false", command="/bin/false", args=args, env=canaries.some(EACH)),
-        HttpMcpServer(name="web", url=f"{nobody}?token={canaries()}", headers=canaries.some(EACH)),
+        HttpMcpServer(name="web", url=f"{unreachable}?token={canaries()}", headers=canaries.some(EACH)),
         SseMcpServer(
-            name="older", url=nobody, headers={"Authorization": f"Bearer {canaries()}", **canaries.some(EACH)}
+            name="older", url=unreachable, headers={"Authorization": f"Bearer {canaries()}", **canaries.some(EACH)}
         ),
     ]
 
@@ -240,12 +240,12 @@ async def test_objects_that_are_shown(written: Written, canaries: Canaries) -> N
         v1.McpServerHttp(name="h", url="https://h", headers=headers),
     ]
     shown = [SessionParams(cwd="/", mcp_servers=[stdio, http, sse]), v1.NewSessionRequest(cwd="/", mcp_servers=servers)]
-    ways = [
+    representations = [
         AgentTarget("agent", env=canaries.some(EACH)),
         AgentTarget("wss://example.org", headers=canaries.some(EACH), token=canaries()),
         RemoteEndpoint.of(f"https://h/acp#token={canaries()}", headers=canaries.some(EACH)),
     ]
-    written.errors += [repr(shown), str(shown), f"{shown}", repr(ways), str(ways)]
+    written.errors += [repr(shown), str(shown), f"{shown}", repr(representations), str(representations)]
     assert "NAME7" in written.errors[0]
 
 
@@ -266,7 +266,7 @@ def test_frames_whole_and_broken(written: Written, canaries: Canaries) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("given", "expected"),
     [
         ({"usage": {"totalTokens": 5, "inputTokens": 1}}, {"usage": {"totalTokens": 5, "inputTokens": 1}}),
         ({"vars": [{"name": "KEY", "secret": True}]}, {"vars": [{"name": "KEY", "secret": True}]}),
@@ -278,8 +278,8 @@ def test_frames_whole_and_broken(written: Written, canaries: Canaries) -> None:
         ("the token is spent", "the token is spent"),
     ],
 )
-def test_secrets_are_masked_and_other_text_is_not(given: Any, kept: Any) -> None:
-    assert redact(given) == kept
+def test_secrets_are_masked_and_other_text_is_not(given: Any, expected: Any) -> None:
+    assert redact(given) == expected
 
 
 def test_redacting_broken_json_keeps_member_names() -> None:
@@ -303,9 +303,9 @@ def _seconds(text: str) -> float:
 
 
 def test_an_image_is_recorded_unchanged() -> None:
-    picture = {"type": "image", "data": "token=" * 1000}
+    image = {"type": "image", "data": "token=" * 1000}
 
-    assert redact(picture) == picture
+    assert redact(image) == image
 
 
 def test_a_secret_that_is_written_down_is_found(written: Written, canaries: Canaries) -> None:

@@ -75,37 +75,37 @@ async def test_an_agent_that_cannot_be_started_is_an_error_for_the_first_request
 @pytest.mark.fault("GWY-12")
 async def test_an_agent_that_crashes_at_start_is_restarted_ever_more_slowly() -> None:
     now = 1000.0
-    restraint = RestartBackoff(clock=lambda: now)
-    pipe = ProcessRelay(process("sys.exit(1)"), restraint)
-    told: list[str] = []
+    backoff = RestartBackoff(clock=lambda: now)
+    pipe = ProcessRelay(process("sys.exit(1)"), backoff)
+    messages: list[str] = []
     for _ in range(4):
         async with clients(pipe, 1) as [client]:
-            told.append((await client.answer(1, "initialize"))["error"]["message"])
+            messages.append((await client.answer(1, "initialize"))["error"]["message"])
     async with clients(ProcessRelay(process(ECHO)), 1) as [other]:
         assert "result" in await other.answer(1, "initialize")
 
-    assert ["code 1" in message for message in told] == [True, True, True, False]
-    assert "failed 3 times" in told[3]
+    assert ["code 1" in message for message in messages] == [True, True, True, False]
+    assert "failed 3 times" in messages[3]
 
 
 @pytest.mark.fault("GWY-12")
 def test_pauses_grow_to_a_minute_and_end_with_a_life_that_is_long_enough() -> None:
     now = 0.0
-    restraint = RestartBackoff(clock=lambda: now)
+    backoff = RestartBackoff(clock=lambda: now)
     pauses: list[float] = []
     for _ in range(12):
-        restraint.ended(0.1, has_failed=True)
+        backoff.ended(0.1, has_failed=True)
         began = now
         while True:
             try:
-                restraint.check()
+                backoff.check()
                 break
             except StartError:
                 now += 0.5
         pauses.append(now - began)
-    restraint.ended(60.0, has_failed=True)
-    restraint.ended(0.1, has_failed=True)
-    restraint.check()
+    backoff.ended(60.0, has_failed=True)
+    backoff.ended(0.1, has_failed=True)
+    backoff.check()
 
     assert pauses == [0, 0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
 

@@ -49,7 +49,7 @@ class Seen(list[bytes]):
 
 
 @asynccontextmanager
-async def talk(
+async def connected_pair(
     left: Handlers | None = None, right: Handlers | None = None, **options: Any
 ) -> AsyncGenerator[tuple[Connection, Connection]]:
     """Two connections in memory; the right one is the side that answers."""

@@ -32,9 +32,9 @@ async def test_notifications_behind_a_long_backlog_are_decoded_again_in_order() 
         far.send(frame(id=1, method="last"))
         await far.receive()
         waiting = connection._queues._queues["s"].items
-        kept = [params for _, _, params, _ in waiting if params is not None]
-        assert 0 < len(kept) * 1000 <= MAX_READ_BYTES
-        assert len(waiting) > 1.5 * len(kept)
+        decoded = [params for _, _, params, _ in waiting if params is not None]
+        assert 0 < len(decoded) * 1000 <= MAX_READ_BYTES
+        assert len(waiting) > 1.5 * len(decoded)
         gate.set()
         await done.wait()
 

@@ -11,7 +11,7 @@ from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method
 from duologue.transports.memory import memory_pair
-from tests.runtime.messages import PING, PROMPT, UPDATE, Ping, Update, frame, talk
+from tests.runtime.messages import PING, PROMPT, UPDATE, Ping, Update, connected_pair, frame
 
 
 @pytest.mark.fault("CAN-13")
@@ -31,7 +31,7 @@ async def test_cancelling_the_wait_cancels_the_handler_at_the_other_end() -> Non
             raise
         return params
 
-    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
         wait = asyncio.ensure_future(client.request(PING, Ping()))
         await began.wait()
         wait.cancel()
@@ -127,7 +127,7 @@ async def test_a_handler_that_cancels_itself_answers_as_cancelled() -> None:
     async def ping(context: Context, params: Ping) -> Ping:
         raise asyncio.CancelledError
 
-    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
         with pytest.raises(RequestCancelled):
             await client.request(PING, Ping())
 
@@ -156,7 +156,7 @@ async def test_a_late_result_is_passed_to_on_late_result() -> None:
         late_results.append(result)
         raise ValueError("the connection does not mind")
 
-    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
         for text in ("you", "refuse"):
             began.clear()
             wait = asyncio.ensure_future(client.request(PING, Ping(text=text), on_late_result=on_late_result))

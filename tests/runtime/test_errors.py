@@ -19,7 +19,7 @@ from duologue.runtime.outgoing_requests import read_object
 from duologue.schema import v1
 from duologue.schema.base import Method, Notification
 from duologue.transports.memory import memory_pair
-from tests.runtime.messages import NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Seen, Update, frame, talk
+from tests.runtime.messages import NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Seen, Update, connected_pair, frame
 
 URGENT = Notification("urgent", Update, urgent=True)
 
@@ -44,7 +44,7 @@ def agent_that_raises(error: BaseException | None) -> Handlers:
 
 async def caught_from(error: BaseException, **options: Any) -> RequestError:
     """Return the error that the caller of a handler that raises this gets; the connection must survive."""
-    async with asyncio.timeout(5), talk(None, agent_that_raises(error), **options) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_that_raises(error), **options) as (client, _):
         with pytest.raises(RequestError) as caught:
             await client.request(PING, Ping())
         assert await client.request(PING, Ping(text="still there?")) == Ping(text="still there?")
@@ -69,7 +69,7 @@ async def test_a_custom_code_is_raised_as_a_plain_request_error(code: int) -> No
     assert (caught.code, caught.message) == (code, "mine")
 
 
-class Mute(Exception):
+class Unprintable(Exception):
     def __str__(self) -> str:
         raise ValueError("no text from me")
 
@@ -79,7 +79,7 @@ ACCIDENTS: list[BaseException] = [
     ValueError(SECRET),
     KeyError('{"jsonrpc":"2.0","id":1,"result":"' + SECRET + '"}'),
     OSError(2, "No such file", SECRET),
-    Mute(SECRET),
+    Unprintable(SECRET),
     RecursionError(SECRET),
     MemoryError(SECRET),
     KeyboardInterrupt(SECRET),
@@ -107,7 +107,7 @@ async def test_an_unexpected_exception_is_answered_by_its_class_and_a_reference_
     assert record.exc_info[1] is accident
 
 
-@pytest.mark.parametrize("accident", [ValueError("what happened"), Mute()], ids=["text", "no text"])
+@pytest.mark.parametrize("accident", [ValueError("what happened"), Unprintable()], ids=["text", "no text"])
 async def test_with_debug_the_text_of_an_exception_is_sent_too(accident: Exception) -> None:
     caught = await caught_from(accident, debug=True)
 
@@ -126,7 +126,7 @@ async def test_a_result_that_is_not_json_fails_only_its_request(result: object) 
     async def answer(context: Context, params: Nothing) -> Any:
         return result
 
-    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
         other = asyncio.ensure_future(client.request(PING, Ping(text="a")))
         with pytest.raises(InternalError, match="EncodeError"):
             await client.request(odd, Nothing())
@@ -144,7 +144,7 @@ async def test_a_result_of_none_is_sent_as_an_empty_object(nothing: object) -> N
     async def answer(context: Context, params: Nothing) -> Any:
         return nothing
 
-    async with asyncio.timeout(5), talk(None, agent_side, observers=(seen,)) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side, observers=(seen,)) as (client, _):
         assert await client.request(odd, Nothing()) == Nothing()
     assert json.loads(seen[-1])["result"] == {}
 
@@ -160,7 +160,7 @@ async def test_invalid_parameters_are_rejected_with_their_path() -> None:
         calls.append(params.text)
         return Ping()
 
-    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
         with pytest.raises(InvalidParams, match="text"):
             await client.request(wrong, {"sessionId": "s", "text": 5})
         with pytest.raises(InvalidParams, match="sessionId"):
@@ -171,7 +171,7 @@ async def test_invalid_parameters_are_rejected_with_their_path() -> None:
 @pytest.mark.rule(13)
 async def test_the_error_of_an_unknown_method_names_it() -> None:
     unknown = Method("foo/bar", Nothing, Nothing)
-    async with asyncio.timeout(5), talk() as (client, _):
+    async with asyncio.timeout(5), connected_pair() as (client, _):
         with pytest.raises(MethodNotFound, match="foo/bar") as caught:
             await client.request(unknown, Nothing())
     assert caught.value.data == {"method": "foo/bar"}
@@ -185,7 +185,7 @@ async def test_an_invalid_result_is_a_protocol_violation() -> None:
     async def new(context: Context, params: Ping) -> Ping:
         return Ping(text="no session id in here")
 
-    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
         with pytest.raises(ProtocolViolation, match=r"the result of new is invalid: .*sessionId"):
             await client.request(NEW, Nothing())
         await client.request(PING, Ping())
@@ -194,7 +194,7 @@ async def test_an_invalid_result_is_a_protocol_violation() -> None:
 async def test_parameters_that_are_not_json_are_not_sent() -> None:
     odd = Method[Any, Any]("odd", object, Nothing)
     seen = Seen()
-    async with asyncio.timeout(5), talk(None, None, observers=(seen,)) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, None, observers=(seen,)) as (client, _):
         with pytest.raises(EncodeError):
             await client.request(odd, object())
     assert seen == []
@@ -210,7 +210,7 @@ async def test_an_exception_in_on_result_fails_only_its_caller() -> None:
     def on_result(result: Scoped) -> None:
         raise LookupError(result.session_id)
 
-    async with asyncio.timeout(5), talk(None, agent_side) as (client, agent):
+    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, agent):
         with pytest.raises(LookupError, match="fresh"):
             await client.request(NEW, Nothing(), on_result=on_result)
         await client.request(PING, Ping())
@@ -235,7 +235,7 @@ async def test_an_exception_in_an_action_after_the_response_is_logged_only(
         context.after_response(follow)
         return Scoped(session_id="fresh")
 
-    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
         await client.request(NEW, Nothing())
         await client.request(PING, Ping())
     assert followed == ["second"]
@@ -256,7 +256,7 @@ async def test_a_notification_handler_that_raises_generator_exit_fails_only_its_
 
     agent_side.on(UPDATE)(note)
     agent_side.on(URGENT)(note)
-    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
         for text in ("bad", "good"):
             for notification in (UPDATE, URGENT):
                 await client.notify(notification, Update(session_id="s", text=text))

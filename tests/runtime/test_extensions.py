@@ -17,7 +17,7 @@ from duologue.schema import v1
 from duologue.schema.base import Method, Model, Notification
 from duologue.schema.codec import check_readable
 from duologue.transports.memory import memory_pair
-from tests.runtime.messages import PING, UPDATE, Nothing, Ping, Seen, Update, frame, talk
+from tests.runtime.messages import PING, UPDATE, Nothing, Ping, Seen, Update, connected_pair, frame
 
 
 class Sum(Model, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ async def test_a_custom_method_is_typed_like_any_other() -> None:
     async def total_is(context: Context, params: Total) -> None:
         received.put_nowait(params.grand_total)
 
-    async with asyncio.timeout(5), talk(client_side, agent_side) as (client, _):
+    async with asyncio.timeout(5), connected_pair(client_side, agent_side) as (client, _):
         answer = await client.request(SUM, Sum(some_numbers=[1, 2, 3]))
         assert answer.grand_total == await received.get() == 6
 
@@ -54,7 +54,7 @@ async def test_a_custom_method_is_typed_like_any_other() -> None:
 @pytest.mark.fault("SCH-07")
 @pytest.mark.rule(13, 14)
 async def test_a_custom_request_without_a_handler_is_unknown_and_a_custom_notification_ignored() -> None:
-    async with asyncio.timeout(5), talk() as (client, _):
+    async with asyncio.timeout(5), connected_pair() as (client, _):
         await client.notify(TOTAL_IS, Total(grand_total=1))
         with pytest.raises(MethodNotFound, match="_calc/sum"):
             await client.request(SUM, Sum(some_numbers=[]))
@@ -96,7 +96,7 @@ async def test_other_notifications_reach_the_raw_handler_in_order() -> None:
             done.set()
 
     agent_side.other_notifications = anything
-    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
         for n in range(5):
             await client.notify(Notification[Any](f"_x/{n}", object), UNSET)
         await client.notify(TOTAL_IS, Total(grand_total=1))
@@ -123,7 +123,7 @@ async def test_a_known_method_in_the_wrong_form_reaches_no_handler_of_any_kind()
         calls.append("other")
 
     agent_side.other_requests = agent_side.other_notifications = anything
-    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
         await client.notify(Notification("ping", Ping), Ping())
         with pytest.raises(MethodNotFound):
             await client.request(Method("update", Update, Nothing), Update(session_id="s", text=""))
@@ -132,7 +132,7 @@ async def test_a_known_method_in_the_wrong_form_reaches_no_handler_of_any_kind()
 
 
 async def test_a_handler_registered_while_connected_serves_at_once_and_replaces_the_one_before() -> None:
-    async with asyncio.timeout(5), talk() as (client, agent):
+    async with asyncio.timeout(5), connected_pair() as (client, agent):
         for text in ("first", "second"):
 
             @agent.handlers.on(PING)
@@ -178,7 +178,7 @@ async def test_a_result_read_as_raw_is_unchanged(result: bytes) -> None:
 
     agent_side.other_requests = answer
     method: Method[Any, Raw] = Method("_odd", object, Raw)
-    async with asyncio.timeout(5), talk(Handlers(), agent_side) as (client, _):
+    async with asyncio.timeout(5), connected_pair(Handlers(), agent_side) as (client, _):
         read = await client.request(method, UNSET)
 
     assert bytes(read) == result
@@ -194,7 +194,7 @@ class Node(msgspec.Struct):
     children: list[Node] = []
 
 
-class Touchy(Model, frozen=True, kw_only=True):
+class RaisingModel(Model, frozen=True, kw_only=True):
     """A type that fails in its own way while it is read."""
 
     text: str = ""
@@ -213,7 +213,7 @@ async def test_a_result_type_that_cannot_be_decoded_is_a_type_error_before_sendi
     async def ping(context: Context, params: Ping) -> Ping:
         return params
 
-    async with asyncio.timeout(5), talk(None, agent_side, observers=(seen,)) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side, observers=(seen,)) as (client, _):
         with pytest.raises(TypeError, match="cannot be read from JSON"):
             await client.request(Method("ping", Ping, kind), Ping())
         assert seen == []
@@ -238,23 +238,23 @@ def test_types_that_can_be_decoded_are_accepted(kind: Any) -> None:
 async def test_a_type_that_raises_while_decoding_fails_only_its_message(caplog: pytest.LogCaptureFixture) -> None:
     received: asyncio.Queue[str] = asyncio.Queue()
     agent_side = Handlers()
-    ask, tell = Method("_ask", Touchy, Ping), Notification("_tell", Touchy)
+    ask, notify = Method("_ask", RaisingModel, Ping), Notification("_tell", RaisingModel)
 
     @agent_side.on(PING)
     async def ping(context: Context, params: Ping) -> Ping:
         return params
 
     @agent_side.on(ask)
-    async def answer(context: Context, params: Touchy) -> Ping:
+    async def answer(context: Context, params: RaisingModel) -> Ping:
         return Ping(text=params.text)
 
-    @agent_side.on(tell)
-    async def note(context: Context, params: Touchy) -> None:
+    @agent_side.on(notify)
+    async def note(context: Context, params: RaisingModel) -> None:
         received.put_nowait(params.text)
 
-    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
         with pytest.raises(LookupError, match="not by me"):
-            await client.request(Method("ping", Ping, Touchy), Ping(text="bad"))
+            await client.request(Method("ping", Ping, RaisingModel), Ping(text="bad"))
         with pytest.raises(InternalError, match="LookupError"):
             await client.request(Method("_ask", Ping, Ping), Ping(text="bad"))
         for text in ("bad", "good"):

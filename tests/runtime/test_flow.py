@@ -14,7 +14,7 @@ from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification
 from duologue.transports.memory import memory_pair
-from tests.runtime.messages import FORK, NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, frame, talk
+from tests.runtime.messages import FORK, NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, connected_pair, frame
 
 BIG = "x" * 1000
 
@@ -42,7 +42,7 @@ async def test_a_slow_consumer_pauses_reading_and_loses_nothing() -> None:
 
     async with (
         asyncio.timeout(10),
-        talk(client_side, flooding_agent(2000, sent), max_incoming_bytes=20_000) as (client, _),
+        connected_pair(client_side, flooding_agent(2000, sent), max_incoming_bytes=20_000) as (client, _),
     ):
 
         @client_side.on(UPDATE)
@@ -65,7 +65,7 @@ async def test_unread_events_pause_reading_although_no_handler_is_behind() -> No
     async def update(context: Context, params: Update) -> None:
         handled.put_nowait(params.text)
 
-    async with asyncio.timeout(5), talk(client_side, max_incoming_bytes=10_000) as (client, agent):
+    async with asyncio.timeout(5), connected_pair(client_side, max_incoming_bytes=10_000) as (client, agent):
         client.internals.unread.add("s", ["unread"], 20_000, lambda: None)
         for text in ("on its way", "behind"):
             await agent.notify(UPDATE, Update(session_id="s", text=text))
@@ -90,7 +90,7 @@ async def test_a_handler_that_calls_the_peer_from_a_full_queue_gets_its_response
 
     async with (
         asyncio.timeout(10),
-        talk(client_side, flooding_agent(100, sent), max_incoming_bytes=50_000) as (client, _),
+        connected_pair(client_side, flooding_agent(100, sent), max_incoming_bytes=50_000) as (client, _),
     ):
         await client.request(PROMPT, Update(session_id="s", text=""))
         assert answers == 100
@@ -109,7 +109,7 @@ async def test_a_reader_of_one_session_may_wait_for_another_while_its_own_queue_
 
     async with (
         asyncio.timeout(10),
-        talk(client_side, flooding_agent(60, sent), max_incoming_bytes=20_000) as (client, _),
+        connected_pair(client_side, flooding_agent(60, sent), max_incoming_bytes=20_000) as (client, _),
     ):
         turn = asyncio.ensure_future(client.request(PROMPT, Update(session_id="read by a loop", text="")))
         for number in range(60):
@@ -132,7 +132,7 @@ async def test_input_beyond_the_hard_limit_ends_the_connection_with_a_named_erro
 
     async with (
         asyncio.timeout(10),
-        talk(client_side, flooding_agent(5000, sent), max_incoming_bytes=20_000) as (client, agent),
+        connected_pair(client_side, flooding_agent(5000, sent), max_incoming_bytes=20_000) as (client, agent),
     ):
 
         @agent.handlers.on(PING)
@@ -161,7 +161,7 @@ async def test_at_most_max_pending_requests_of_ours_are_in_flight() -> None:
         running -= 1
         return params
 
-    async with asyncio.timeout(10), talk(None, agent_side, max_pending=8) as (client, _):
+    async with asyncio.timeout(10), connected_pair(None, agent_side, max_pending=8) as (client, _):
         answers = await asyncio.gather(*(client.request(PING, Ping(text=str(n))) for n in range(100)))
         assert [answer.text for answer in answers] == [str(n) for n in range(100)]
         assert most <= 8
@@ -177,7 +177,7 @@ async def test_updates_deferred_for_an_unanswered_new_session_are_bounded() -> N
                 await context.connection.notify(UPDATE, Update(session_id="fresh", text=BIG))
         return Scoped(session_id="fresh")
 
-    async with asyncio.timeout(10), talk(None, agent_side, max_incoming_bytes=20_000) as (client, _):
+    async with asyncio.timeout(10), connected_pair(None, agent_side, max_incoming_bytes=20_000) as (client, _):
         assert (await client.request(NEW, Nothing())).session_id == "fresh"
 
 
@@ -190,7 +190,7 @@ async def test_a_cancelled_caller_that_waits_for_a_slot_does_not_block_the_other
         await gate.wait()
         return params
 
-    async with asyncio.timeout(5), talk(None, agent_side, max_pending=1) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side, max_pending=1) as (client, _):
         running, *waiting = (asyncio.ensure_future(client.request(PING, Ping(text=str(n)))) for n in range(4))
         await asyncio.sleep(0)
         waiting[0].cancel()
@@ -236,7 +236,7 @@ async def test_callers_that_wait_for_a_slot_fail_when_the_connection_ends() -> N
         await asyncio.Event().wait()
         return params
 
-    async with asyncio.timeout(5), talk(None, agent_side, max_pending=1) as (client, agent):
+    async with asyncio.timeout(5), connected_pair(None, agent_side, max_pending=1) as (client, agent):
         waiting = [asyncio.ensure_future(client.request(PING, Ping())) for _ in range(3)]
         await asyncio.sleep(0)
         waiting[1].cancel()
@@ -264,9 +264,9 @@ async def test_the_response_that_opens_a_session_waits_for_no_other_queue() -> N
     client_side, agent_side = Handlers(), Handlers()
     opened: list[str] = []
     finished = asyncio.Event()
-    tell = Notification("tell", Nothing)
+    notification = Notification("tell", Nothing)
 
-    @client_side.on(tell)
+    @client_side.on(notification)
     async def notified(context: Context, params: Nothing) -> None:
         opened.append((await context.connection.request(NEW, Nothing())).session_id)
         with pytest.raises(InternalError):
@@ -289,11 +289,11 @@ async def test_the_response_that_opens_a_session_waits_for_no_other_queue() -> N
 
     @agent_side.on(PROMPT)
     async def prompt(context: Context, params: Update) -> Ping:
-        await context.connection.notify(tell, Nothing())
+        await context.connection.notify(notification, Nothing())
         await context.connection.notify(UPDATE, params)
         return Ping()
 
-    async with asyncio.timeout(5), talk(client_side, agent_side, max_incoming_bytes=100) as (client, _):
+    async with asyncio.timeout(5), connected_pair(client_side, agent_side, max_incoming_bytes=100) as (client, _):
         await client.request(PROMPT, Update(session_id="s", text=""))
         await finished.wait()
         assert sorted(opened) == ["fork of s", "new"]
@@ -342,23 +342,23 @@ async def test_one_request_is_accepted_however_large_it_is() -> None:
     async def ping(context: Context, params: Ping) -> Ping:
         return Ping(text=str(len(params.text)))
 
-    async with asyncio.timeout(5), talk(None, agent_side, max_request_bytes=10) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side, max_request_bytes=10) as (client, _):
         assert await client.request(PING, Ping(text="x" * 1000)) == Ping(text="1000")
 
 
 @pytest.mark.fault("PRC-22")
 async def test_a_message_with_too_many_values_is_rejected_before_decoding(caplog: pytest.LogCaptureFixture) -> None:
     agent_side = Handlers()
-    ask, tell = Method("_ask", dict[str, Any], dict[str, Any]), Notification("_tell", dict[str, Any])
-    told: asyncio.Queue[int] = asyncio.Queue()
+    ask, notification = Method("_ask", dict[str, Any], dict[str, Any]), Notification("_tell", dict[str, Any])
+    lengths: asyncio.Queue[int] = asyncio.Queue()
 
     @agent_side.on(ask)
     async def answer(context: Context, params: dict[str, Any]) -> Any:
         return Raw(b'{"a":[%s0]}' % (b"[]," * 600_000))
 
-    @agent_side.on(tell)
+    @agent_side.on(notification)
     async def note(context: Context, params: dict[str, Any]) -> None:
-        told.put_nowait(len(params["a"]))
+        lengths.put_nowait(len(params["a"]))
 
     text = b'"' + b"[],{" * 1_000_000 + b'"'  # looks alike, and is one text
     many = b"[" + b'"",' * 1_200_000 + b"0]"
@@ -368,8 +368,8 @@ async def test_a_message_with_too_many_values_is_rejected_before_decoding(caplog
         assert "bytes of memory" in json.loads((await near.receive())[0])["error"]["message"]
         for value in (many, text):
             near.send(b'{"jsonrpc":"2.0","method":"_tell","params":{"a":%s}}' % value)
-        assert await told.get() == 4_000_000
+        assert await lengths.get() == 4_000_000
     assert "'_tell' dropped" in caplog.text
-    async with asyncio.timeout(20), talk(None, agent_side) as (client, _):
+    async with asyncio.timeout(20), connected_pair(None, agent_side) as (client, _):
         with pytest.raises(ProtocolViolation, match="bytes of memory"):
             await client.request(ask, {})

@@ -29,12 +29,12 @@ from tests.runtime.messages import (
     Ping,
     Scoped,
     Update,
+    connected_pair,
     frame,
-    talk,
 )
 
 
-def agent_that_greets() -> Handlers:
+def agent_with_initialize() -> Handlers:
     handlers = Handlers()
 
     @handlers.on(HELLO)
@@ -65,7 +65,7 @@ async def gated(handlers: Handlers) -> AsyncGenerator[tuple[Connection, Connecti
 @pytest.mark.fault("LIF-01")
 @pytest.mark.rule(31)
 async def test_nothing_is_served_before_initialize() -> None:
-    agent_side = agent_that_greets()
+    agent_side = agent_with_initialize()
     seen: list[str] = []
 
     @agent_side.on(UPDATE)
@@ -84,24 +84,24 @@ async def test_nothing_is_served_before_initialize() -> None:
 
 @pytest.mark.fault("LIF-02")
 async def test_a_second_initialize_is_refused_and_changes_nothing() -> None:
-    agent_side = agent_that_greets()
-    greetings: list[str] = []
+    agent_side = agent_with_initialize()
+    calls: list[str] = []
 
     @agent_side.on(HELLO)
     async def hello(context: Context, params: Nothing) -> Nothing:
-        greetings.append("hello")
+        calls.append("hello")
         return params
 
     async with gated(agent_side) as (client, _):
         await client.request(HELLO, Nothing())
         with pytest.raises(InvalidRequest, match="already called"):
             await client.request(HELLO, Nothing())
-        assert greetings == ["hello"]
+        assert calls == ["hello"]
         await client.request(PING, Ping())
 
 
 async def test_requests_sent_without_waiting_for_initialize_are_served_after_it() -> None:
-    agent_side = agent_that_greets()
+    agent_side = agent_with_initialize()
     order: list[str] = []
     gate = asyncio.Event()
 
@@ -126,7 +126,7 @@ async def test_requests_sent_without_waiting_for_initialize_are_served_after_it(
 
 
 async def test_a_failed_initialize_fails_the_requests_that_waited_for_it_and_may_be_repeated() -> None:
-    agent_side = agent_that_greets()
+    agent_side = agent_with_initialize()
     attempts: list[int] = []
 
     @agent_side.on(HELLO)
@@ -148,7 +148,7 @@ async def test_a_failed_initialize_fails_the_requests_that_waited_for_it_and_may
 
 
 async def test_a_request_that_waits_for_initialize_can_be_cancelled() -> None:
-    agent_side = agent_that_greets()
+    agent_side = agent_with_initialize()
     gate = asyncio.Event()
 
     @agent_side.on(HELLO)
@@ -194,7 +194,7 @@ async def test_leaving_the_connection_fails_waiting_requests_cancels_handlers_an
     """At whatever moment: before anything was read, while it is, and when every handler waits."""
     before = asyncio.all_tasks()
     async with asyncio.timeout(5):
-        async with talk(None, agent_that_never_answers()) as (client, agent):
+        async with connected_pair(None, agent_that_never_answers()) as (client, agent):
             waits = [asyncio.ensure_future(client.request(PING, Ping())) for _ in range(3)]
             waits += [asyncio.ensure_future(client.request(PROMPT, Update(session_id="s", text="")))]
             for _ in range(3):
@@ -209,11 +209,11 @@ async def test_leaving_the_connection_fails_waiting_requests_cancels_handlers_an
         assert agent.is_closed
 
 
-@pytest.mark.parametrize("who", ["client", "agent"])
-async def test_when_the_peer_is_gone_every_pending_request_ends_within_a_second(who: str) -> None:
+@pytest.mark.parametrize("leaving", ["client", "agent"])
+async def test_when_the_peer_is_gone_every_pending_request_ends_within_a_second(leaving: str) -> None:
     left, right = agent_that_never_answers(), agent_that_never_answers()
-    async with asyncio.timeout(5), talk(left, right) as (client, agent):
-        stays, goes = (agent, client) if who == "client" else (client, agent)
+    async with asyncio.timeout(5), connected_pair(left, right) as (client, agent):
+        stays, goes = (agent, client) if leaving == "client" else (client, agent)
         waits = [
             asyncio.ensure_future(stays.request(PING, Ping())),
             asyncio.ensure_future(stays.request(PROMPT, Update(session_id="behind a stuck handler", text=""))),
@@ -240,7 +240,7 @@ async def test_notifications_received_before_the_end_are_handled_before_the_conn
         await asyncio.sleep(0)
         seen.append(params.text)
 
-    async with asyncio.timeout(5), talk(client_side) as (client, agent):
+    async with asyncio.timeout(5), connected_pair(client_side) as (client, agent):
         for number in range(5):
             await agent.notify(UPDATE, Update(session_id="s", text=str(number)))
         await agent.aclose()
@@ -250,7 +250,7 @@ async def test_notifications_received_before_the_end_are_handled_before_the_conn
 
 async def test_a_request_that_finishes_soon_is_answered_although_the_peer_closed_its_end() -> None:
     """`printf '…' | agent`: the input has ended, but the output is still read."""
-    agent_side = agent_that_greets()
+    agent_side = agent_with_initialize()
     near, far = memory_pair()
     async with asyncio.timeout(5), Connection(HalfClosed(far), agent_side) as agent:
         near.send(frame(id=1, method="ping", params={"text": "a"}))
@@ -316,7 +316,7 @@ async def test_a_handler_may_close_its_own_connection() -> None:
         closed.set()
         return params
 
-    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
         with pytest.raises(ConnectionLost):
             await client.request(PING, Ping())
         await closed.wait()
@@ -335,7 +335,7 @@ async def test_leaving_the_block_while_a_handler_closes_the_connection_leaves_no
 
     before = asyncio.all_tasks()
     async with asyncio.timeout(5):
-        async with talk(None, agent_side) as (client, _):
+        async with connected_pair(None, agent_side) as (client, _):
             waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(client.request(PING, Ping()))]
             waits += [asyncio.ensure_future(client.request(NEW, Nothing()))]
             await began.wait()
@@ -345,7 +345,7 @@ async def test_leaving_the_block_while_a_handler_closes_the_connection_leaves_no
 
 
 async def test_closing_twice_has_no_further_effect() -> None:
-    async with asyncio.timeout(5), talk() as (client, _):
+    async with asyncio.timeout(5), connected_pair() as (client, _):
         await client.aclose()
         await client.aclose()
         with pytest.raises(ConnectionLost):
@@ -395,7 +395,7 @@ async def test_a_handler_that_ignores_its_cancellation_is_abandoned_and_named(ca
     agent_side.on(UPDATE)(stubborn)
     before = asyncio.all_tasks()
     try:
-        async with asyncio.timeout(10), talk(None, agent_side) as (client, _):
+        async with asyncio.timeout(10), connected_pair(None, agent_side) as (client, _):
             wait = asyncio.ensure_future(client.request(PING, Ping()))
             await client.notify(UPDATE, Update(session_id="s", text="stuck"))
             await client.notify(UPDATE, Update(session_id="s", text="never begun"))
@@ -427,7 +427,7 @@ async def test_a_response_behind_a_stuck_handler_does_not_wait_forever() -> None
         return params
 
     async with asyncio.timeout(5):
-        async with talk(client_side, agent_side) as (client, _):
+        async with connected_pair(client_side, agent_side) as (client, _):
             wait = asyncio.ensure_future(client.request(PROMPT, Update(session_id="s", text="")))
             await client.request(PING, Ping())
             await client.request(PING, Ping())
@@ -450,7 +450,7 @@ async def test_a_queue_worker_that_is_cancelled_releases_waiting_responses() -> 
         await context.connection.notify(UPDATE, params)
         return Ping()
 
-    async with asyncio.timeout(5), talk(client_side, agent_side) as (client, _):
+    async with asyncio.timeout(5), connected_pair(client_side, agent_side) as (client, _):
         for _ in range(3):
             await client.request(PROMPT, Update(session_id="s", text=""))
 
@@ -508,7 +508,7 @@ async def test_actions_after_a_failed_request_are_dropped_and_collected() -> Non
         context.after_response(follow)
         raise InternalError("no")
 
-    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
         with pytest.raises(InternalError):
             await client.request(PING, Ping())
         gc.collect()
@@ -537,7 +537,7 @@ async def test_a_thousand_connections_leave_nothing_behind(chaos_factor: int, re
     record_property("count", count)
 
     async def one_conversation() -> None:
-        async with talk(None, agent_that_greets()) as (client, _):
+        async with connected_pair(None, agent_with_initialize()) as (client, _):
             await client.request(PING, Ping())
 
     for _ in range(50):  # what is cached once is no growth

@@ -14,7 +14,7 @@ from duologue.runtime.handlers import Context, Handlers
 from duologue.runtime.log import FrameLog
 from duologue.sanitize import quote
 from duologue.transports.memory import memory_pair
-from tests.runtime.messages import PING, UPDATE, Ping, Update, frame, talk
+from tests.runtime.messages import PING, UPDATE, Ping, Update, connected_pair, frame
 
 SECRET = "sk-planted-secret"
 
@@ -31,7 +31,7 @@ def agent_that_echoes() -> Handlers:
 
 
 async def exchange_messages() -> None:
-    async with asyncio.timeout(5), talk(None, agent_that_echoes()) as (client, agent):
+    async with asyncio.timeout(5), connected_pair(None, agent_that_echoes()) as (client, agent):
         await client.request(PING, Ping(text=SECRET))
         await agent.aclose()
         await client.wait_closed()
@@ -156,6 +156,6 @@ def test_the_table_of_request_start_times_is_bounded(caplog: pytest.LogCaptureFi
     log("out", frame(id=0, result={}))
     log("out", frame(id=4999, result={}))
 
-    forgotten, kept = (record.getMessage() for record in caplog.records[-2:])
+    forgotten, logged = (record.getMessage() for record in caplog.records[-2:])
     assert "ms" not in forgotten
-    assert kept.endswith("ms")
+    assert logged.endswith("ms")

@@ -13,7 +13,7 @@ from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.runtime.loop_monitor import BLOCKED, INTERVAL, LoopMonitor
 from duologue.transports.memory import memory_pair
-from tests.runtime.messages import PING, UPDATE, Ping, Update, talk
+from tests.runtime.messages import PING, UPDATE, Ping, Update, connected_pair
 
 
 @pytest.mark.fault("PRC-16")
@@ -34,7 +34,7 @@ async def test_user_code_that_blocks_the_event_loop_is_reported_and_no_message_i
     async def ping(context: Context, params: Ping) -> Ping:
         return params
 
-    async with asyncio.timeout(10), talk(client_side, agent_side) as (client, agent):
+    async with asyncio.timeout(10), connected_pair(client_side, agent_side) as (client, agent):
         for number in range(100):
             await agent.notify(UPDATE, Update(session_id="s", text=str(number)))
         await client.request(PING, Ping())
@@ -47,8 +47,8 @@ async def test_user_code_that_blocks_the_event_loop_is_reported_and_no_message_i
 async def test_one_loop_monitor_serves_all_connections_and_stops_after_the_last() -> None:
     watch = LoopMonitor.of_this_loop()
     async with asyncio.timeout(5):
-        async with talk():
-            async with talk():
+        async with connected_pair():
+            async with connected_pair():
                 assert LoopMonitor.of_this_loop() is watch
                 assert len(watch._users) == 4
             assert len(watch._users) == 2

@@ -27,15 +27,15 @@ async def test_an_observer_sees_every_frame_of_both_directions_good_or_bad(caplo
         await context.connection.notify(UPDATE, Update(session_id="s", text=""))
         return params
 
-    arrivals = [frame(id=1, method="ping", params={"text": "a"}), b"not json", frame(method="unknown")]
+    incoming = [frame(id=1, method="ping", params={"text": "a"}), b"not json", frame(method="unknown")]
     near, far = memory_pair()
-    departed: list[bytes] = []
+    outgoing: list[bytes] = []
     async with asyncio.timeout(5), Connection(far, agent_side, observers=(fail, watch)), near:
-        for arrival in arrivals:
-            near.send(arrival)
-        while len(departed) < 3:
-            departed += await near.receive()
-    assert [frame for direction, frame in seen if direction == "in"] == arrivals
-    assert [frame for direction, frame in seen if direction == "out"] == departed
-    assert departed[-1] == b'{"jsonrpc":"2.0","id":1,"result":{"text":"a"}}'
+        for frame_in in incoming:
+            near.send(frame_in)
+        while len(outgoing) < 3:
+            outgoing += await near.receive()
+    assert [frame for direction, frame in seen if direction == "in"] == incoming
+    assert [frame for direction, frame in seen if direction == "out"] == outgoing
+    assert outgoing[-1] == b'{"jsonrpc":"2.0","id":1,"result":{"text":"a"}}'
     assert caplog.text.count("a frame observer failed") == len(seen)

@@ -34,7 +34,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Tell:
+class SendUpdate:
     """The agent sends an update, whose handler waits so many turns, or until the very end."""
 
     session: str
@@ -57,20 +57,20 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Breathe:
+class YieldToLoop:
     """Everybody gets a few turns of the event loop; what came since the last time is read in one go."""
 
     turns: int
 
 
-Act = Ask | Tell | Reply | Question | Breathe
+Act = Ask | SendUpdate | Reply | Question | YieldToLoop
 sessions = st.sampled_from(SESSIONS)
 acts = (
     st.builds(Ask, st.sampled_from(["prompt", "ping", "new", "fork"]), sessions)
-    | st.builds(Tell, sessions, st.integers(0, 3) | st.integers(0, 3) | st.none())
+    | st.builds(SendUpdate, sessions, st.integers(0, 3) | st.integers(0, 3) | st.none())
     | st.builds(Reply, st.integers(0, 3), st.sampled_from([True, True, True, False]))
     | st.builds(Question, sessions)
-    | st.builds(Breathe, st.integers(1, 4))
+    | st.builds(YieldToLoop, st.integers(1, 4))
 )
 
 
@@ -82,12 +82,12 @@ def random_script(chance: random.Random, length: int) -> list[Act]:
         kind: Kind = chance.choice(["prompt", "ping", "new", "fork"])
         choices: list[Act] = [
             Ask(kind, session),
-            Tell(session, chance.choice([0, 0, 1, 2, 3, None] if chance.random() < 0.1 else [0, 1, 2])),
-            Tell(session, chance.randrange(3)),
+            SendUpdate(session, chance.choice([0, 0, 1, 2, 3, None] if chance.random() < 0.1 else [0, 1, 2])),
+            SendUpdate(session, chance.randrange(3)),
             Reply(chance.randrange(4), chance.random() < 0.8),
             Reply(chance.randrange(4), chance.random() < 0.8),
             Question(session),
-            Breathe(chance.randrange(1, 5)),
+            YieldToLoop(chance.randrange(1, 5)),
         ]
         script.append(chance.choice(choices))
     return script
@@ -105,14 +105,14 @@ class Asked:
 
 
 @dataclass
-class Story:
+class Run:
     """The events of a run: updates and responses by their position on the wire, handlers by their order in time."""
 
     sent: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     requests: list[Asked] = field(default_factory=list[Asked])
     log: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     position: int = 0
-    finale: asyncio.Event = field(default_factory=asyncio.Event)
+    end: asyncio.Event = field(default_factory=asyncio.Event)
     waits: dict[int, int | None] = field(default_factory=dict[int, "int | None"])
     questions: dict[int, str] = field(default_factory=dict[int, str])
     """The session of each question, by its place on the wire."""
@@ -129,76 +129,76 @@ class Story:
         return len(self.log) - 1
 
 
-async def play(script: list[Act]) -> Story:
+async def play(script: list[Act]) -> Run:
     """Let a client live through the script, with an agent that is nothing but frames."""
-    story = Story()
+    run = Run()
     handlers = Handlers()
 
     @handlers.on(UPDATE)
     async def update(context: Context, params: Update) -> None:
         number = int(params.text)
-        story.note("begin", number)
-        waits = story.waits[number]
+        run.note("begin", number)
+        waits = run.waits[number]
         if waits is None:
-            await story.finale.wait()
+            await run.end.wait()
         for _ in range(waits or 0):
             await asyncio.sleep(0)
-        story.note("end", number)
+        run.note("end", number)
 
     def at_position(context: Context, params: Update) -> int:
-        return story.note("place", int(params.text))
+        return run.note("place", int(params.text))
 
     @handlers.on(QUESTION)
     async def question(context: Context, params: Update) -> Nothing:
         number = int(params.text)
         assert context.position is not None
         if context.connection.internals.is_opening(params.session_id):
-            story.unopened.add(number)
+            run.unopened.add(number)
         else:
             at = await context.position
-            assert story.log[at] == ("place", number)
-        story.note("answer", number)
+            assert run.log[at] == ("place", number)
+        run.note("answer", number)
         return Nothing()
 
     handlers.positions[QUESTION.name] = at_position
     near, far = memory_pair()
     async with asyncio.timeout(20), Connection(near, handlers) as client, far:
         for act in script:
-            await perform(act, story, client, far)
+            await perform(act, run, client, far)
         await yield_to_loop(TURNS)
-        check_nothing_waits_needlessly(story)
-        story.finale.set()
-        for asked in story.requests:
+        check_nothing_waits_needlessly(run)
+        run.end.set()
+        for asked in run.requests:
             if asked.answered_at is None:
-                answer(story, asked, far, is_success=True)
-        await asyncio.wait([asked.wait for asked in story.requests] or [asyncio.ensure_future(yield_to_loop(1))])
-        while len(story.log) < story.length:
+                answer(run, asked, far, is_success=True)
+        await asyncio.wait([asked.wait for asked in run.requests] or [asyncio.ensure_future(yield_to_loop(1))])
+        while len(run.log) < run.length:
             await yield_to_loop(1)
-    return story
+    return run
 
 
-async def perform(act: Act, story: Story, client: Connection, far: MemoryTransport) -> None:
+async def perform(act: Act, run: Run, client: Connection, far: MemoryTransport) -> None:
     match act:
         case Ask():
-            number = len(story.requests)
-            wait = asyncio.ensure_future(ask(story, client, act, number))
-            story.requests.append(Asked(act, number + 1, wait))
+            number = len(run.requests)
+            wait = asyncio.ensure_future(ask(run, client, act, number))
+            run.requests.append(Asked(act, number + 1, wait))
             await asyncio.sleep(0)  # so that ids are given in order
-        case Tell():
-            story.sent.append((story.position, act.session))
-            story.waits[story.position] = act.waits
-            far.send(frame(method="update", params={"sessionId": act.session, "text": str(story.position)}))
-            story.position += 1
+        case SendUpdate():
+            run.sent.append((run.position, act.session))
+            run.waits[run.position] = act.waits
+            far.send(frame(method="update", params={"sessionId": act.session, "text": str(run.position)}))
+            run.position += 1
         case Question():
-            story.questions[story.position] = act.session
-            params = {"sessionId": act.session, "text": str(story.position)}
-            far.send(frame(method="question", id=f"q{story.position}", params=params))
-            story.position += 1
+            run.questions[run.position] = act.session
+            params = {"sessionId": act.session, "text": str(run.position)}
+            far.send(frame(method="question", id=f"q{run.position}", params=params))
+            run.position += 1
         case Reply():
-            open_ones = [asked for asked in story.requests if asked.answered_at is None]
+            open_ones = [asked for asked in run.requests if asked.answered_at is None]
             if open_ones:
-                answer(story, open_ones[act.which % len(open_ones)], far, is_success=act.is_success)
-        case Breathe():
+                answer(run, open_ones[act.which % len(open_ones)], far, is_success=act.is_success)
+        case YieldToLoop():
             await yield_to_loop(act.turns)
 
 
@@ -207,7 +207,7 @@ async def yield_to_loop(turns: int) -> None:
         await asyncio.sleep(0)
 
 
-async def ask(story: Story, client: Connection, act: Ask, number: int) -> None:
+async def ask(run: Run, client: Connection, act: Ask, number: int) -> None:
     try:
         match act.kind:
             case "prompt":
@@ -220,12 +220,12 @@ async def ask(story: Story, client: Connection, act: Ask, number: int) -> None:
                 await client.request(FORK, Scoped(session_id="origin"))
     except Exception as error:
         assert str(error) == "no"
-    story.requests[number].returned_at = story.note("return", number)
+    run.requests[number].returned_at = run.note("return", number)
 
 
-def answer(story: Story, asked: Asked, far: MemoryTransport, *, is_success: bool) -> None:
-    asked.answered_at = story.position
-    story.position += 1
+def answer(run: Run, asked: Asked, far: MemoryTransport, *, is_success: bool) -> None:
+    asked.answered_at = run.position
+    run.position += 1
     result = {"sessionId": asked.ask.session} if asked.ask.kind in ("new", "fork") else {}
     outcome: dict[str, Any] = {"result": result} if is_success else {"error": {"code": 1, "message": "no"}}
     far.send(frame(id=asked.id, **outcome))
@@ -233,57 +233,57 @@ def answer(story: Story, asked: Asked, far: MemoryTransport, *, is_success: bool
         asked.ask = Ask("ping", asked.ask.session)  # it introduces nothing, so nothing stands before it
 
 
-def check_nothing_waits_needlessly(story: Story) -> None:
+def check_nothing_waits_needlessly(run: Run) -> None:
     """Check that in the end only items behind a blocked update of their own session still wait.
 
     Updates of a session also wait while that session may be about to be opened; responses never do.
     """
-    answered = {number for kind, number in story.log if kind == "answer"}
-    for place, session in story.questions.items():
-        if place not in answered:
+    answered = {number for kind, number in run.log if kind == "answer"}
+    for asked_at, session in run.questions.items():
+        if asked_at not in answered:
             assert any(
-                story.waits[position] is None and of == session and position < place for position, of in story.sent
+                run.waits[position] is None and of == session and position < asked_at for position, of in run.sent
             )
-    for asked in story.requests:
+    for asked in run.requests:
         if asked.answered_at is None or asked.returned_at is not None:
             continue
         assert asked.ask.kind != "ping"
         assert any(
-            story.waits[position] is None and session == asked.ask.session and position < asked.answered_at
-            for position, session in story.sent
+            run.waits[position] is None and session == asked.ask.session and position < asked.answered_at
+            for position, session in run.sent
         )
 
 
-def check_order(story: Story) -> None:
+def check_order(run: Run) -> None:
     when: dict[str, dict[int, int]] = {"begin": {}, "end": {}, "return": {}, "place": {}, "answer": {}}
-    for at, (kind, number) in enumerate(story.log):
+    for at, (kind, number) in enumerate(run.log):
         when[kind][number] = at
     for session in SESSIONS:
-        handled = [number for kind, number in story.log if kind == "begin" and (number, session) in story.sent]
-        assert handled == [position for position, of in story.sent if of == session]
+        handled = [number for kind, number in run.log if kind == "begin" and (number, session) in run.sent]
+        assert handled == [position for position, of in run.sent if of == session]
         for one, next_one in pairwise(handled):
             assert when["end"][one] < when["begin"][next_one]
-    for place, session in story.questions.items():
-        for position, of in story.sent:
-            if of == session and position < place:
-                assert when["end"][position] < when["place"][place]
+    for asked_at, session in run.questions.items():
+        for position, of in run.sent:
+            if of == session and position < asked_at:
+                assert when["end"][position] < when["place"][asked_at]
             elif of == session:
-                assert when["place"][place] < when["begin"][position]
-        assert when["place"][place] < when["answer"][place] or place in story.unopened
-    for asked in story.requests:
+                assert when["place"][asked_at] < when["begin"][position]
+        assert when["place"][asked_at] < when["answer"][asked_at] or asked_at in run.unopened
+    for asked in run.requests:
         assert asked.returned_at is not None
         assert asked.answered_at is not None
         if asked.ask.kind != "ping":
-            for position, session in story.sent:
+            for position, session in run.sent:
                 if session == asked.ask.session and position < asked.answered_at:
                     assert when["end"][position] < asked.returned_at
 
 
 def check(script: list[Act]) -> int:
-    story = asyncio.run(play(script))
-    check_order(story)
-    assert len(story.log) == story.length  # each once, and nothing else
-    return len(story.sent)
+    run = asyncio.run(play(script))
+    check_order(run)
+    assert len(run.log) == run.length  # each once, and nothing else
+    return len(run.sent)
 
 
 @given(st.lists(acts, max_size=15) | st.lists(acts, min_size=15, max_size=40))
@@ -300,4 +300,4 @@ def test_long_random_schedules_keep_the_order_contract(chaos_factor: int, record
 
 def test_a_buffered_update_is_not_overtaken_once_a_request_names_its_session() -> None:
     """Found by the random schedules."""
-    check([Ask("new", "a"), Tell("b", 2), Ask("prompt", "b"), Tell("b", 0), Reply(1, is_success=True)])
+    check([Ask("new", "a"), SendUpdate("b", 2), Ask("prompt", "b"), SendUpdate("b", 0), Reply(1, is_success=True)])

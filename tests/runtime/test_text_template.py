@@ -12,7 +12,7 @@ from duologue.runtime.handlers import Context, Handlers
 from duologue.runtime.text_template import PLACEHOLDER
 from duologue.runtime.writer import BURST_BYTES
 from duologue.transports.memory import memory_pair
-from tests.runtime.messages import NEW, UPDATE, Nothing, Scoped, Update, talk
+from tests.runtime.messages import NEW, UPDATE, Nothing, Scoped, Update, connected_pair
 
 TEXTS = {
     "empty": "",
@@ -75,6 +75,6 @@ async def test_text_for_a_session_that_is_not_announced_follows_its_announcement
             template.send("x" * 30_000)
         return Scoped(session_id="new")
 
-    async with asyncio.timeout(10), talk(client, agent, max_incoming_bytes=20_000) as (connection, _):
+    async with asyncio.timeout(10), connected_pair(client, agent, max_incoming_bytes=20_000) as (connection, _):
         await connection.request(NEW, Nothing())
         assert await received.get() == "early"

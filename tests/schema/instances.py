@@ -102,9 +102,9 @@ class Rotating(Everything):
         return any(left > 0 for left in self._left.values())
 
     def pick(self, options: Sequence[T]) -> T:
-        place = repr(options)
-        turn = self._turns[place] = self._turns.get(place, -1) + 1
-        self._left[place] = self._left.get(place, len(options)) - 1
+        key = repr(options)
+        turn = self._turns[key] = self._turns.get(key, -1) + 1
+        self._left[key] = self._left.get(key, len(options)) - 1
         return options[turn % len(options)]
 
 

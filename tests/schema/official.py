@@ -79,8 +79,8 @@ class Official:
         for each in schema.get("allOf", []):
             yield from self._parts(each, value)
         for each in (*schema.get("anyOf", []), *schema.get("oneOf", [])):
-            judge: Any = Draft202012Validator({**each, "$defs": self.document["$defs"]})
-            if judge.is_valid(value):
+            validator: Any = Draft202012Validator({**each, "$defs": self.document["$defs"]})
+            if validator.is_valid(value):
                 yield from self._parts(each, value)
 
 

@@ -25,7 +25,7 @@ def read_back(type_: Any, value: Any) -> Any:
     return json.loads(encode(decode(type_, wire(value))))
 
 
-def assert_reads_as_the_schema_says(official: Official, definition: str, value: Any) -> None:
+def assert_reads_as_the_schema_requires(official: Official, definition: str, value: Any) -> None:
     type_ = official.type_of(official.schema.roots[definition])
     try:
         expected = Oracle(official.schema).definition(definition, value)

@@ -217,8 +217,8 @@ class Tree(Model, frozen=True, kw_only=True):
 
 
 @dataclasses.dataclass
-class Bush:
-    twigs: list[Bush]
+class Branching:
+    branches: list[Branching]
 
 
 @dataclasses.dataclass
@@ -237,10 +237,10 @@ def test_a_users_own_model_is_decoded_strictly_and_its_errors_name_the_path() ->
 
 @pytest.mark.parametrize(
     ("type_", "key", "problem"),
-    [(Tree, "branches", "nested too deep"), (Bush, "twigs", r"nested too deep|Expected object")],
+    [(Tree, "branches", "nested too deep"), (Branching, "twigs", r"nested too deep|Expected object")],
 )
 def test_a_recursive_type_is_decoded_and_too_deep_values_are_rejected(
-    type_: type[Tree | Bush], key: str, problem: str
+    type_: type[Tree | Branching], key: str, problem: str
 ) -> None:
     assert isinstance(decode(type_, f'{{"{key}":[{{"{key}":[]}}]}}'.encode()), type_)
     deep = f'{{"{key}":['.encode() * 400

@@ -11,7 +11,7 @@ import pytest
 from duologue.schema.lenient_errors import is_array, is_object
 from tests.schema.instances import Least, Maker, instances, varieties
 from tests.schema.official import ALL, Official
-from tests.schema.reading import assert_both_readers_agree, assert_reads_as_the_schema_says
+from tests.schema.reading import assert_both_readers_agree, assert_reads_as_the_schema_requires
 
 # The schemas have some 900 definitions: a few examples each are thousands in all.
 EXAMPLES = max(4, hypothesis.settings().max_examples // 12)
@@ -23,7 +23,7 @@ DEFINITIONS = [
 
 def check_valid(official: Official, definition: str, value: Any) -> None:
     assert official.validation_error(definition, value) is None
-    assert_reads_as_the_schema_says(official, definition, value)
+    assert_reads_as_the_schema_requires(official, definition, value)
     assert_both_readers_agree(official.type_of(official.schema.roots[definition]), value)
 
 

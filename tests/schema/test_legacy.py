@@ -86,7 +86,7 @@ def test_the_former_name_of_the_mcp_capabilities_counts_only_if_the_present_one_
 
 
 @pytest.mark.parametrize(
-    ("wish", "seconds", "output"),
+    ("options", "seconds", "output"),
     [
         (None, None, False),
         ({"timeout": 1500, "output": True}, 1.5, True),
@@ -96,8 +96,10 @@ def test_the_former_name_of_the_mcp_capabilities_counts_only_if_the_present_one_
         ("soon", None, False),
     ],
 )
-def test_the_wait_options_of_seed_004_are_read_from_meta(wish: JsonValue, seconds: float | None, output: bool) -> None:
-    assert legacy.wait_request({legacy.DIALECT_KEY: wish}) == (seconds, output)
+def test_the_wait_options_of_seed_004_are_read_from_meta(
+    options: JsonValue, seconds: float | None, output: bool
+) -> None:
+    assert legacy.wait_request({legacy.DIALECT_KEY: options}) == (seconds, output)
     assert legacy.wait_request(None) == (None, False)
     assert legacy.seed_meta(output="x") == {legacy.DIALECT_KEY: {"output": "x"}}
 

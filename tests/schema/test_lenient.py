@@ -17,12 +17,12 @@ from scripts.schema.shapes import Enumeration, Field, HalfTagged, ListOf, Merged
 from tests.schema.instances import UNKNOWN, Everything, Maker, Sprinkled, varieties
 from tests.schema.official import UNSTABLE, Official
 from tests.schema.oracle import Bad, Oracle
-from tests.schema.reading import assert_reads_as_the_schema_says, canonical, read_back, refusal, wire
+from tests.schema.reading import assert_reads_as_the_schema_requires, canonical, read_back, refusal, wire
 
 JSON_TYPES: list[Any] = [None, True, 5, -1, 1.5, 2**70, "x", [], {}, [5], {"a": 5}]
 
 
-class Place(NamedTuple):
+class FieldCase(NamedTuple):
     """A field of a class."""
 
     official: Official
@@ -49,14 +49,14 @@ STRUCTURES = [
     for official, shape in SHAPES
     if isinstance(shape, Structure)
 ]
-PLACES = [
-    Place(official, shape, field)
+FIELD_CASES = [
+    FieldCase(official, shape, field)
     for official, shape in SHAPES
     if isinstance(shape, Structure) and shape.parent is None
     for field in shape.fields
 ]
 UNIONS = [Union(official, shape) for official, shape in SHAPES if isinstance(shape, TaggedUnion)]
-METAS = [place for place in PLACES if place.field.wire == "_meta"]
+METAS = [case for case in FIELD_CASES if case.field.wire == "_meta"]
 CALLS = [
     pytest.param(official, name, id=f"{official.version}-{name}")
     for official in UNSTABLE.values()
@@ -111,9 +111,9 @@ def test_a_missing_required_field_is_named(official: Official, structure: Struct
 
 
 @pytest.mark.fault("SCH-02")
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_a_field_of_the_wrong_type_is_decoded_by_its_marks(place: Place) -> None:
-    official, structure, field = place
+@pytest.mark.parametrize("case", FIELD_CASES, ids=str)
+def test_a_field_of_the_wrong_type_is_decoded_by_its_marks(case: FieldCase) -> None:
+    official, structure, field = case
     oracle = Oracle(official.schema)
     type_ = official.type_of(structure.name)
     value = full(official, structure)
@@ -143,9 +143,9 @@ def test_a_field_of_the_wrong_type_is_decoded_by_its_marks(place: Place) -> None
 
 
 @pytest.mark.fault("SCH-03")
-@pytest.mark.parametrize("place", [place for place in PLACES if "S" in place.field.mark], ids=str)
-def test_invalid_items_are_dropped_and_reported_and_valid_ones_stay(place: Place) -> None:
-    official, structure, field = place
+@pytest.mark.parametrize("case", [case for case in FIELD_CASES if "S" in case.field.mark], ids=str)
+def test_invalid_items_are_dropped_and_reported_and_valid_ones_stay(case: FieldCase) -> None:
+    official, structure, field = case
     good = Maker(official.schema, Everything()).type(field.type)[0]
     bad = 5 if not isinstance(good, int) else "x"
     value = {**full(official, structure), field.wire: [good, bad, good]}
@@ -159,10 +159,10 @@ def test_invalid_items_are_dropped_and_reported_and_valid_ones_stay(place: Place
 
 
 @pytest.mark.parametrize(
-    "place", [p for p in PLACES if isinstance(p.field.type, ListOf) and not set("SE") & set(p.field.mark)], ids=str
+    "case", [p for p in FIELD_CASES if isinstance(p.field.type, ListOf) and not set("SE") & set(p.field.mark)], ids=str
 )
-def test_without_a_mark_one_invalid_item_fails_the_message(place: Place) -> None:
-    official, structure, field = place
+def test_without_a_mark_one_invalid_item_fails_the_message(case: FieldCase) -> None:
+    official, structure, field = case
     good = Maker(official.schema, Everything()).type(field.type)[0]
     value: Any = {**full(official, structure), field.wire: [good, ["no", "item"]]}
     validation_error = refusal(official.type_of(structure.name), value)
@@ -171,9 +171,9 @@ def test_without_a_mark_one_invalid_item_fails_the_message(place: Place) -> None
     assert validation_error.startswith(f"$.{field.wire}[1]: expected ")
 
 
-@pytest.mark.parametrize("place", [place for place in PLACES if "N" in place.field.mark], ids=str)
-def test_null_is_read_as_empty_where_the_schema_marks_it(place: Place) -> None:
-    official, structure, field = place
+@pytest.mark.parametrize("case", [case for case in FIELD_CASES if "N" in case.field.mark], ids=str)
+def test_null_is_read_as_empty_where_the_schema_marks_it(case: FieldCase) -> None:
+    official, structure, field = case
     value = full(official, structure)
     defaulted: list[Defaulted] = []
     decode(official.type_of(structure.name), wire({**value, field.wire: None}), defaulted.append)
@@ -196,13 +196,13 @@ def test_one_fault_anywhere_in_a_message_is_decoded_as_the_schema_marks_it(offic
         paths = list(paths_in(value))
         for path in source.sample(paths, min(len(paths), 60)):
             if isinstance(path[-1], str):
-                assert_reads_as_the_schema_says(official, definition, changed(value, path, remove))
+                assert_reads_as_the_schema_requires(official, definition, changed(value, path, remove))
             wrong = source.choice(JSON_TYPES)
 
             def replace(container: Any, key: Any, wrong: Any = wrong) -> None:
                 container[key] = wrong
 
-            assert_reads_as_the_schema_says(official, definition, changed(value, path, replace))
+            assert_reads_as_the_schema_requires(official, definition, changed(value, path, replace))
 
 
 @pytest.mark.fault("SCH-04")
@@ -212,7 +212,7 @@ def test_unknown_fields_at_every_level_change_nothing(official: Official, defini
     plain = varieties(official.schema, definition)
     sprinkled = varieties(official.schema, definition, Sprinkled())
     for one, other in zip(plain, sprinkled, strict=True):
-        assert_reads_as_the_schema_says(official, definition, other)
+        assert_reads_as_the_schema_requires(official, definition, other)
         if definition != "MessageMcpResponse":  # an error of MCP is passed on with all it has
             assert decode(type_, wire(other)) == decode(type_, wire(one))
 
@@ -225,9 +225,9 @@ def test_a_class_with_a_tag_is_not_read_from_another_tag() -> None:
 # --- the unknown is kept
 
 
-def has_enumeration(place: Place) -> bool:
-    type_ = place.field.type
-    return isinstance(type_, Named) and isinstance(place.official.schema.shapes.get(type_.name), Enumeration)
+def has_enumeration(case: FieldCase) -> bool:
+    type_ = case.field.type
+    return isinstance(type_, Named) and isinstance(case.official.schema.shapes.get(type_.name), Enumeration)
 
 
 @pytest.mark.fault("SCH-05")
@@ -267,9 +267,9 @@ def test_a_known_tag_with_a_bad_payload_never_becomes_other(union: Union) -> Non
 
 
 @pytest.mark.fault("SCH-05")
-@pytest.mark.parametrize("place", [place for place in PLACES if has_enumeration(place)], ids=str)
-def test_an_unknown_enumeration_value_is_kept(place: Place) -> None:
-    official, structure, field = place
+@pytest.mark.parametrize("case", [case for case in FIELD_CASES if has_enumeration(case)], ids=str)
+def test_an_unknown_enumeration_value_is_kept(case: FieldCase) -> None:
+    official, structure, field = case
     value = {**full(official, structure), field.wire: "_later"}
     defaulted: list[Defaulted] = []
     model = decode(official.type_of(structure.name), wire(value), defaulted.append)
@@ -309,9 +309,9 @@ def test_a_half_tagged_union_decodes_an_unknown_tag_as_the_schema_says(official:
 
 
 @pytest.mark.fault("SCH-06")
-@pytest.mark.parametrize("place", METAS, ids=str)
-def test_meta_may_be_null_and_an_invalid_one_is_tolerated(place: Place) -> None:
-    official, structure, field = place
+@pytest.mark.parametrize("case", METAS, ids=str)
+def test_meta_may_be_null_and_an_invalid_one_is_tolerated(case: FieldCase) -> None:
+    official, structure, field = case
     type_ = official.type_of(structure.name)
     value = full(official, structure)
     without = {key: item for key, item in value.items() if key != "_meta"}

@@ -11,20 +11,20 @@ from duologue.conversation.updates import MessageChunk, Role, ToolCallUpdate, Up
 from duologue.store.base import Store
 from duologue.store.sqlite.database import FILE_NAME
 
-__all__ = ["execute", "info", "numbered", "replayed", "replayed_numbers", "say", "tool"]
+__all__ = ["chunk", "execute", "info", "numbered", "replayed", "replayed_numbers", "tool"]
 
 
 def info(session_id: str, cwd: str = "/work", *, title: str | None = None, archived: bool = False) -> SessionInfo:
     return SessionInfo(session_id=session_id, cwd=cwd, title=title, archived=archived)
 
 
-def say(text: str, message_id: str | None = None, role: Role = "agent") -> MessageChunk:
+def chunk(text: str, message_id: str | None = None, role: Role = "agent") -> MessageChunk:
     return MessageChunk(role=role, content=TextContent(text), message_id=message_id)
 
 
 def numbered(number: int) -> MessageChunk:
     """Return an update that is not merged with its neighbours and can be recognized."""
-    return say(f"event {number}: ü€🦊", message_id=str(number))
+    return chunk(f"event {number}: ü€🦊", message_id=str(number))
 
 
 def tool(tool_call_id: str, status: str, *, is_new: bool = False) -> ToolCallUpdate:

@@ -17,7 +17,7 @@ from duologue.store.replay import Damage
 from duologue.store.replay_merge import UpdateMerger
 from duologue.store.sqlite.database import FILE_NAME
 from duologue.store.sqlite.store import SqliteStore
-from tests.store.messages import execute, info, numbered, replayed, say, tool
+from tests.store.messages import chunk, execute, info, numbered, replayed, tool
 
 FLIPS = 300
 
@@ -39,7 +39,7 @@ async def make_store(path: Path) -> None:
                     if number in (20, 50, 80):
                         log.append(PATCHES[(number - 20) // 30])
                     log.append(tool(f"tool {number}", "completed", is_new=True))
-                log.append(say("large " * 2000, "large"))
+                log.append(chunk("large " * 2000, "large"))
                 log.save_state("history", b"remember " * 300)
                 log.append(InfoUpdate(title="A title"))
                 await log.end_turn("end_turn")
@@ -75,19 +75,19 @@ async def test_a_flipped_bit_is_found_wherever_it_is(
         position, bit = chance.randrange(len(content)), 1 << chance.randrange(8)
         damaged = bytearray(content)
         damaged[position] ^= bit
-        place = quick_path / "damaged"
-        place.mkdir()
-        (place / FILE_NAME).write_bytes(damaged)
-        outcomes[await _look_at(place, whole)] += 1
-        shutil.rmtree(place)
+        directory = quick_path / "damaged"
+        directory.mkdir()
+        (directory / FILE_NAME).write_bytes(damaged)
+        outcomes[await _check(directory, whole)] += 1
+        shutil.rmtree(directory)
 
     assert outcomes["reported"] > 0
     assert outcomes["harmless"] > 0
 
 
-async def _look_at(place: Path, whole: list[Update]) -> str:
+async def _check(directory: Path, whole: list[Update]) -> str:
     """Read all there is, write a little, and say how the damage showed."""
-    async with SqliteStore(place) as store:
+    async with SqliteStore(directory) as store:
         try:
             replay = store.replay("s")
             seen = [update async for update in replay]
@@ -166,7 +166,7 @@ async def test_an_event_stored_under_another_session_is_not_replayed_there(tmp_p
     async with SqliteStore(tmp_path) as store:
         for session_id in ("a", "b"):
             async with await store.create(info(session_id)) as log:
-                log.append(say(f"of {session_id}"))
+                log.append(chunk(f"of {session_id}"))
     execute(tmp_path, "DELETE FROM events WHERE rowid >> 32 = 2")
     execute(tmp_path, "UPDATE events SET key = key + 4294967296")
     async with SqliteStore(tmp_path) as store:
@@ -269,9 +269,9 @@ async def test_a_damaged_entry_is_listed_as_such_and_its_session_can_still_be_op
 async def test_a_replay_with_damage_still_tells_messages_in_whole(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path) as store, await store.create(info("s")) as log:
         for text in "abc":
-            log.append(say(text, "m"))
+            log.append(chunk(text, "m"))
     execute(tmp_path, "DELETE FROM events WHERE rowid % 4294967296 = 2")
     async with SqliteStore(tmp_path) as store:
         (update,) = [update async for update in store.replay("s")]
         assert isinstance(update, MessageChunk)
-        assert update == say("ac", "m")
+        assert update == chunk("ac", "m")

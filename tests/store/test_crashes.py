@@ -93,13 +93,13 @@ async def test_a_power_cut_at_any_moment_loses_nothing_that_was_acknowledged(
     for seed in range(chaos_factor):
         for state in crash_states(before, operations, random.Random(seed)):
             states += 1
-            place = quick_path / "crashed"
-            write_files(place, state.files)
-            async with SqliteStore(place) as store:
+            directory = quick_path / "crashed"
+            write_files(directory, state.files)
+            async with SqliteStore(directory) as store:
                 replayed = await _numbers_if_any(store, "s")
                 assert replayed == list(range(1, len(replayed) + 1)), state.kind
                 assert len(replayed) >= last_mark(operations[: state.done]), state.kind
-            shutil.rmtree(place)
+            shutil.rmtree(directory)
     record_property("count", states)
 
 
@@ -126,13 +126,13 @@ async def test_a_store_whose_making_was_interrupted_is_made_again(quick_path: Pa
             await store.list()
     for state in crash_states({}, files.operations, random.Random(3)):
         if not state.kind.startswith("power cut"):
-            place = quick_path / "crashed"
-            write_files(place, state.files)
-            async with SqliteStore(place) as store:
+            directory = quick_path / "crashed"
+            write_files(directory, state.files)
+            async with SqliteStore(directory) as store:
                 async with await store.create(info("s")) as log:
                     log.append(numbered(1))
                 assert await replayed_numbers(store, "s") == [1]
-            shutil.rmtree(place)
+            shutil.rmtree(directory)
 
 
 @pytest.mark.fault("STO-03")
@@ -153,14 +153,14 @@ async def test_a_journal_cut_at_any_byte_loses_only_the_transactions_that_were_c
     cuts = {cut for cut in cuts if committed <= cut < len(whole[WAL])}
     record_property("count", len(cuts))
     for cut in sorted(cuts):
-        place = quick_path / "cut"
-        write_files(place, {**whole, WAL: whole[WAL][:cut]})
-        async with SqliteStore(place) as store:
+        directory = quick_path / "cut"
+        write_files(directory, {**whole, WAL: whole[WAL][:cut]})
+        async with SqliteStore(directory) as store:
             assert await replayed_numbers(store, "s") == list(range(1, 10))
             async with await store.open("s") as log:
                 log.append(numbered(10))
             assert await replayed_numbers(store, "s") == list(range(1, 11))
-        shutil.rmtree(place)
+        shutil.rmtree(directory)
 
 
 @pytest.mark.fault("STO-17")
@@ -181,9 +181,9 @@ async def test_a_delete_that_is_interrupted_leaves_the_session_whole_or_gone(qui
             files.mark(b"1")
     outcomes: set[int] = set()
     for state in crash_states(before, files.operations, random.Random(2)):
-        place = quick_path / "crashed"
-        write_files(place, state.files)
-        async with SqliteStore(place) as store:
+        directory = quick_path / "crashed"
+        write_files(directory, state.files)
+        async with SqliteStore(directory) as store:
             replayed = await _numbers_if_any(store, "s")
             assert replayed in ([], list(range(1, 400))), state.kind
             assert (replayed == []) == ([session.session_id for session in (await store.list()).sessions] == ["other"])
@@ -191,7 +191,7 @@ async def test_a_delete_that_is_interrupted_leaves_the_session_whole_or_gone(qui
             if last_mark(files.operations[: state.done]):
                 assert replayed == []
             outcomes.add(len(replayed))
-        shutil.rmtree(place)
+        shutil.rmtree(directory)
 
     assert outcomes == {0, 399}
 
@@ -220,12 +220,12 @@ async def test_a_flipped_bit_in_the_journal_is_reported(
     whole = await _journal(quick_path / "original")
     journal, chance = whole[WAL], random.Random(20)
     borders = [32 + frame * 4120 + shift for frame in range(len(journal) // 4120) for shift in (0, 5, 9, 13, 17, 30)]
-    places = {*range(32), *borders, *(chance.randrange(len(journal)) for _ in range(60 * chaos_factor))}
-    record_property("count", len(places))
+    positions = {*range(32), *borders, *(chance.randrange(len(journal)) for _ in range(60 * chaos_factor))}
+    record_property("count", len(positions))
     lost = unseen = 0
-    for place in sorted(places):
+    for position in sorted(positions):
         flipped = bytearray(journal)
-        flipped[place] ^= 1 << chance.randrange(8)
+        flipped[position] ^= 1 << chance.randrange(8)
         write_files(quick_path / "flipped", {**whole, WAL: bytes(flipped)})
         caplog.clear()
         async with SqliteStore(quick_path / "flipped") as store:
@@ -239,7 +239,7 @@ async def test_a_flipped_bit_in_the_journal_is_reported(
             lost += 1
             unseen += not is_reported
             assert (
-                is_reported or place >= len(journal) - 4120
+                is_reported or position >= len(journal) - 4120
             )  # the end of a journal may look like an interrupted write
         shutil.rmtree(quick_path / "flipped")
     assert lost > 100

@@ -140,11 +140,11 @@ async def test_a_failing_sync_acknowledges_nothing_and_the_store_must_be_opened_
             with pytest.raises(StoreError):
                 await log.aclose()
         async with SqliteStore(quick_path) as store, await store.open("s") as log:
-            kept = await replayed_numbers(store, "s")
-            assert kept in ([1], [1, 2])
-            log.append(numbered(kept[-1] + 1))
+            replayed_now = await replayed_numbers(store, "s")
+            assert replayed_now in ([1], [1, 2])
+            log.append(numbered(replayed_now[-1] + 1))
             await log.commit()
-            assert await replayed_numbers(store, "s") == [*kept, kept[-1] + 1]
+            assert await replayed_numbers(store, "s") == [*replayed_now, replayed_now[-1] + 1]
 
 
 # --- read-only, or gone

@@ -39,7 +39,7 @@ from duologue.store.base import Store
 from duologue.store.memory import MemoryStore
 from duologue.store.replay_merge import MERGED_CHARACTERS
 from duologue.store.sqlite.store import SqliteStore
-from tests.store.messages import info, replayed, say, tool
+from tests.store.messages import chunk, info, replayed, tool
 
 
 async def save_and_replay(store: Store, live: list[Update]) -> list[Update]:
@@ -213,24 +213,24 @@ def test_every_store_folds_alike(live: list[Update]) -> None:
 @pytest.mark.rule(57)
 async def test_pieces_of_a_message_become_one(store: Store) -> None:
     live: list[Update] = [
-        say("a", "1"),
-        say("b", "1"),
-        say("c", "2"),
-        say("d", "2", role="thought"),
-        say("e"),
-        say("f"),
+        chunk("a", "1"),
+        chunk("b", "1"),
+        chunk("c", "2"),
+        chunk("d", "2", role="thought"),
+        chunk("e"),
+        chunk("f"),
     ]
 
     assert await save_and_replay(store, live) == [
-        say("ab", "1"),
-        say("c", "2"),
-        say("d", "2", role="thought"),
-        say("ef"),
+        chunk("ab", "1"),
+        chunk("c", "2"),
+        chunk("d", "2", role="thought"),
+        chunk("ef"),
     ]
 
 
 async def test_a_merged_piece_stays_of_a_size_that_can_be_sent(store: Store) -> None:
-    again = await save_and_replay(store, [say("x" * 1000, "1") for _ in range(200)])
+    again = await save_and_replay(store, [chunk("x" * 1000, "1") for _ in range(200)])
 
     contents = [update.content for update in again if isinstance(update, MessageChunk)]
     lengths = [len(content.text) for content in contents if isinstance(content, TextContent)]
@@ -242,7 +242,7 @@ async def test_a_merged_piece_stays_of_a_size_that_can_be_sent(store: Store) -> 
 async def test_a_tool_call_is_replayed_once_in_its_final_state_where_it_began(store: Store) -> None:
     live: list[Update] = [
         ToolCallUpdate(tool_call_id="t", title="Read", status="pending", raw_input={"path": "/a"}, is_new=True),
-        say("meanwhile", "m"),
+        chunk("meanwhile", "m"),
         ToolCallUpdate(tool_call_id="t", status="in_progress", content=[ContentPart(TextContent("half"))]),
         ToolCallUpdate(tool_call_id="t", status="completed", content=[ContentPart(TextContent("all"))], raw_input=None),
     ]
@@ -255,7 +255,7 @@ async def test_a_tool_call_is_replayed_once_in_its_final_state_where_it_began(st
             content=[ContentPart(TextContent("all"))],
             is_new=True,
         ),
-        say("meanwhile", "m"),
+        chunk("meanwhile", "m"),
     ]
 
 
@@ -263,8 +263,8 @@ async def test_only_the_last_plan_is_replayed_and_a_removed_one_is_not(store: St
     first, last = PlanUpdate(entries=[PlanEntry("a")]), PlanUpdate(entries=[PlanEntry("a", status="completed")])
     removed = PlanUpdate(plan_id="p", markdown="# Plan")
 
-    assert await save_and_replay(store, [first, removed, say("x"), last, PlanRemovedUpdate(plan_id="p")]) == [
-        say("x"),
+    assert await save_and_replay(store, [first, removed, chunk("x"), last, PlanRemovedUpdate(plan_id="p")]) == [
+        chunk("x"),
         last,
     ]
 
@@ -314,9 +314,9 @@ async def test_a_tool_call_with_more_output_than_one_page_is_replayed_as_a_whole
     parts = [ContentPart(TextContent(letter * 200_000)) for letter in "abcd"]
     live: list[Update] = [ToolCallUpdate(tool_call_id="t", title="Run", is_new=True)]
     live += [ToolCallUpdate(tool_call_id="t", content=[part]) for part in parts]
-    live += [say("x", "m"), ToolCallUpdate(tool_call_id="t", status="completed")]
+    live += [chunk("x", "m"), ToolCallUpdate(tool_call_id="t", status="completed")]
 
     assert await save_and_replay(store, live) == [
         ToolCallUpdate(tool_call_id="t", title="Run", content=[parts[-1]], status="completed", is_new=True),
-        say("x", "m"),
+        chunk("x", "m"),
     ]

@@ -15,10 +15,10 @@ from duologue.store import session_log as log_module
 from duologue.store.base import Store
 from duologue.store.records import Batch, LogPosition, Record, RecordPage, SessionRecords
 from duologue.store.session_log import GROUP_BYTES, SessionLog
-from tests.store.messages import info, numbered, replayed_numbers, say
+from tests.store.messages import chunk, info, numbered, replayed_numbers
 
 
-class TestShelf(SessionRecords):
+class FakeRecords(SessionRecords):
     """Completes writes when the test says so, and keeps what was written."""
 
     __test__ = False
@@ -62,87 +62,87 @@ class TestShelf(SessionRecords):
         return [record.number for batch in self.batches for record in batch.records]
 
 
-def open_log(shelf: SessionRecords) -> SessionLog:
-    return SessionLog("s", shelf, LogPosition(0, 0), on_close=lambda: None)
+def open_log(records: SessionRecords) -> SessionLog:
+    return SessionLog("s", records, LogPosition(0, 0), on_close=lambda: None)
 
 
 async def test_updates_within_a_moment_are_written_together() -> None:
-    shelf = TestShelf()
-    log = open_log(shelf)
+    records = FakeRecords()
+    log = open_log(records)
     started = asyncio.get_running_loop().time()
     for number in range(10):
         log.append(numbered(number))
     log.save_state("history", b"x")
-    assert shelf.flights.empty()
+    assert records.flights.empty()
     async with asyncio.timeout(5):
-        await shelf.succeed()
+        await records.succeed()
         await log.commit()
 
     assert asyncio.get_running_loop().time() - started >= log_module.GROUP_SECONDS * 0.9
-    assert shelf.numbers() == list(range(1, 11))
-    assert shelf.batches[0].state == {"history": b"x"}
+    assert records.numbers() == list(range(1, 11))
+    assert records.batches[0].state == {"history": b"x"}
 
 
 async def test_much_is_written_at_once_and_one_write_runs_at_a_time() -> None:
-    shelf = TestShelf()
-    log = open_log(shelf)
+    records = FakeRecords()
+    log = open_log(records)
     for _ in range(3):
-        log.append(say("x" * GROUP_BYTES))
-    assert shelf.flights.qsize() == 1
+        log.append(chunk("x" * GROUP_BYTES))
+    assert records.flights.qsize() == 1
     async with asyncio.timeout(5):
-        await shelf.succeed()
-        await shelf.succeed()
+        await records.succeed()
+        await records.succeed()
         await log.commit()
 
-    assert [len(batch.records) for batch in shelf.batches] == [1, 2]
+    assert [len(batch.records) for batch in records.batches] == [1, 2]
 
 
 async def test_a_commit_waits_for_what_came_before_it_and_not_for_more() -> None:
-    shelf = TestShelf()
-    log = open_log(shelf)
+    records = FakeRecords()
+    log = open_log(records)
     log.append(numbered(1))
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         first = group.create_task(log.commit())
-        flight = await shelf.flights.get()
+        flight = await records.flights.get()
         log.append(numbered(2))
         assert not first.done()
         flight.set_result(None)
         await first
-        assert shelf.numbers() == [1]
+        assert records.numbers() == [1]
         second = group.create_task(log.commit())
-        await shelf.succeed()
+        await records.succeed()
         await second
 
-    assert shelf.numbers() == [1, 2]
+    assert records.numbers() == [1, 2]
 
 
 async def test_a_commit_with_nothing_to_write_is_done_at_once() -> None:
-    shelf = TestShelf()
-    await open_log(shelf).commit()
+    records = FakeRecords()
+    await open_log(records).commit()
 
-    assert shelf.flights.empty()
+    assert records.flights.empty()
 
 
 @pytest.mark.fault("STO-06")
 async def test_a_failed_write_is_reported_and_retried_in_order(caplog: pytest.LogCaptureFixture) -> None:
-    shelf = TestShelf()
-    log = open_log(shelf)
+    records = FakeRecords()
+    log = open_log(records)
     log.append(numbered(1))
     log.save_state("history", b"old")
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         commit = group.create_task(_failure_of(log))
-        flight = await shelf.flights.get()
+        flight = await records.flights.get()
         log.append(numbered(2))
         log.save_state("history", b"new")
         flight.set_exception(StoreFull("no space left"))
         assert isinstance(await commit, StoreFull)
         assert str(log.write_error) == "no space left"
         retry = group.create_task(log.commit())
-        await shelf.succeed()
+        await records.succeed()
         await retry
 
     assert log.write_error is None
-    assert shelf.numbers() == [1, 2]
+    assert records.numbers() == [1, 2]
     assert await log.load_state("history") == b"new"
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
         "session 's' cannot be saved: no space left",
@@ -160,42 +160,42 @@ async def _failure_of(log: SessionLog) -> BaseException | None:
 
 async def test_saving_resumes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_module, "RETRY_SECONDS", 0.01)
-    shelf = TestShelf()
-    log = open_log(shelf)
+    records = FakeRecords()
+    log = open_log(records)
     log.append(numbered(1))
     async with asyncio.timeout(5):
         for _ in range(3):
-            await shelf.fail(StoreFull("no space left"))
+            await records.fail(StoreFull("no space left"))
         log.append(numbered(2))
-        await shelf.succeed()
+        await records.succeed()
         await log.commit()
 
-    assert shelf.numbers() == [1, 2]
+    assert records.numbers() == [1, 2]
 
 
 async def test_unsaved_bytes_are_limited_and_the_caller_gets_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_module, "MAX_UNSAVED_BYTES", 10_000)
-    shelf = TestShelf()
-    log = open_log(shelf)
+    records = FakeRecords()
+    log = open_log(records)
     with pytest.raises(StoreFull, match="the disk is too slow"):
         for _ in range(100):
-            log.append(say("x" * 1000))
-    taken = len(shelf.numbers())
+            log.append(chunk("x" * 1000))
+    taken = len(records.numbers())
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         commit = group.create_task(log.commit())
-        await shelf.succeed()
+        await records.succeed()
         await commit
-    assert len(shelf.numbers()) > taken
-    log.append(say("room again"))
+    assert len(records.numbers()) > taken
+    log.append(chunk("room again"))
 
 
 async def test_state_is_found_while_it_is_being_written() -> None:
-    shelf = TestShelf()
-    log = open_log(shelf)
+    records = FakeRecords()
+    log = open_log(records)
     log.save_state("history", b"x")
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         commit = group.create_task(_failure_of(log))
-        flight = await shelf.flights.get()
+        flight = await records.flights.get()
         found = group.create_task(log.load_state("history"))
         await asyncio.wait([found], timeout=0)
         assert not found.done()
@@ -205,15 +205,15 @@ async def test_state_is_found_while_it_is_being_written() -> None:
 
 
 async def test_a_session_is_unlocked_even_if_its_last_records_could_not_be_written() -> None:
-    shelf = TestShelf()
-    log = open_log(shelf)
+    records = FakeRecords()
+    log = open_log(records)
     log.append(numbered(1))
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         closing = group.create_task(_closed(log))
-        await shelf.fail(StoreFull("no space left"))
+        await records.fail(StoreFull("no space left"))
         assert isinstance(await closing, StoreFull)
 
-    assert shelf.is_released
+    assert records.is_released
 
 
 async def _closed(log: SessionLog) -> BaseException | None:
@@ -225,17 +225,17 @@ async def _closed(log: SessionLog) -> BaseException | None:
 
 
 async def test_cancelling_a_commit_does_not_cancel_the_write() -> None:
-    shelf = TestShelf()
-    log = open_log(shelf)
+    records = FakeRecords()
+    log = open_log(records)
     log.append(numbered(1))
     async with asyncio.timeout(5):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
                 await log.commit()
-        await shelf.succeed()
+        await records.succeed()
         await log.commit()
 
-    assert shelf.numbers() == [1]
+    assert records.numbers() == [1]
 
 
 async def test_appending_costs_the_event_loop_next_to_nothing(store: Store) -> None:
@@ -244,14 +244,14 @@ async def test_appending_costs_the_event_loop_next_to_nothing(store: Store) -> N
         pytest.skip("measures the tracer when there is one")
     log = await store.create(info("s"))
     log.begin_turn([TextContent("Count")])
-    chunks = [numbered(number) for number in range(20_000)]
+    updates = [numbered(number) for number in range(20_000)]
     started = time.thread_time()
-    for chunk in chunks:
-        log.append(chunk)
+    for update in updates:
+        log.append(update)
     spent = time.thread_time() - started
     await log.end_turn("end_turn")
 
-    assert spent / len(chunks) < 5e-6
+    assert spent / len(updates) < 5e-6
     async with asyncio.timeout(30):
         await log.aclose()
 
@@ -264,10 +264,10 @@ async def test_a_log_is_written_without_a_commit(store: Store) -> None:
     log = await store.create(info("s"))
     for number in range(5):
         log.append(numbered(number))
-    shelf, is_held = await store.read_only("s")
+    records, is_held = await store.read_only("s")
     assert is_held
     async with asyncio.timeout(5):
-        while (await shelf.position()).last < 5:
+        while (await records.position()).last < 5:
             await next_turn_of_the_loop()
 
     assert await replayed_numbers(store, "s") == [0, 1, 2, 3, 4]

@@ -23,7 +23,7 @@ from duologue.store.sqlite.connection import VERSION
 from duologue.store.sqlite.database import FILE_NAME
 from duologue.store.sqlite.locks import SessionLock
 from duologue.store.sqlite.store import SqliteStore
-from tests.store.messages import execute, info, numbered, replayed, replayed_numbers, say, tool
+from tests.store.messages import chunk, execute, info, numbered, replayed, replayed_numbers, tool
 from tests.store.writers import Writers
 
 
@@ -34,7 +34,7 @@ def writers() -> Iterator[Writers]:
 
 
 @asynccontextmanager
-async def kept(path: Path, *session_ids: str) -> AsyncGenerator[SqliteStore]:
+async def store_with(path: Path, *session_ids: str) -> AsyncGenerator[SqliteStore]:
     """Make a store with sessions of one event each."""
     async with SqliteStore(path) as store:
         for session_id in session_ids:
@@ -48,7 +48,7 @@ def mode_of(path: Path) -> int:
 
 
 async def test_a_session_outlives_its_store(tmp_path: Path) -> None:
-    async with kept(tmp_path, "s"):
+    async with store_with(tmp_path, "s"):
         pass
     async with SqliteStore(tmp_path) as store:
         async with await store.open("s") as log:
@@ -76,7 +76,7 @@ async def test_a_closed_store_says_so(tmp_path: Path) -> None:
 async def test_only_the_owner_can_read_it_whatever_the_umask(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
-        async with kept(tmp_path / "store", "s") as store:
+        async with store_with(tmp_path / "store", "s") as store:
             log = await store.open("s")
             log.append(numbered(2))
             await log.commit()
@@ -97,7 +97,7 @@ async def test_only_the_owner_can_read_it_whatever_the_umask(tmp_path: Path, uma
 
 async def test_a_file_that_others_could_read_is_closed_to_them_and_a_directory_is_left_alone(tmp_path: Path) -> None:
     os.chmod(tmp_path, 0o755)
-    async with kept(tmp_path, "s"):
+    async with store_with(tmp_path, "s"):
         pass
     (tmp_path / FILE_NAME).chmod(0o644)
     async with SqliteStore(tmp_path) as store:
@@ -108,9 +108,9 @@ async def test_a_file_that_others_could_read_is_closed_to_them_and_a_directory_i
 
 
 async def test_a_deleted_session_leaves_no_trace_in_the_file(tmp_path: Path) -> None:
-    async with kept(tmp_path, "s") as store:
+    async with store_with(tmp_path, "s") as store:
         async with await store.open("s") as log:
-            log.append(say("the passphrase is xyzzy"))
+            log.append(chunk("the passphrase is xyzzy"))
             log.save_state("history", b"xyzzy" * 2000)
         await store.delete("s")
 
@@ -150,7 +150,7 @@ async def test_a_session_is_free_the_moment_its_holder_is_killed(tmp_path: Path,
 
 @pytest.mark.fault("STO-10")
 async def test_a_lock_file_alone_means_nothing(tmp_path: Path) -> None:
-    async with kept(tmp_path, "s") as store:
+    async with store_with(tmp_path, "s") as store:
         (tmp_path / "locks" / hashlib.sha256(b"s").hexdigest()).write_text("1\n")
         async with await store.open("s") as log:
             log.append(numbered(2))
@@ -200,23 +200,23 @@ def test_a_lock_has_one_holder_however_many_want_it(tmp_path: Path) -> None:
 def test_checking_whether_a_session_is_locked_does_not_block_opening_it(tmp_path: Path) -> None:
     done = threading.Event()
 
-    def look() -> None:
+    def check_lock() -> None:
         while not done.is_set():
             SessionLock(tmp_path, "s").is_held()
 
-    lookers = [threading.Thread(target=look) for _ in range(2)]
-    for looker in lookers:
-        looker.start()
+    checkers = [threading.Thread(target=check_lock) for _ in range(2)]
+    for checker in checkers:
+        checker.start()
     for _ in range(200):
         with SessionLock(tmp_path, "s"):
             pass
     done.set()
-    for looker in lookers:
-        looker.join(60)
+    for checker in checkers:
+        checker.join(60)
 
 
 async def test_cancelling_an_open_leaves_the_session_unlocked(tmp_path: Path) -> None:
-    async with kept(tmp_path, "s") as store:
+    async with store_with(tmp_path, "s") as store:
         busy = asyncio.Event()
         loop = asyncio.get_running_loop()
         go_on = threading.Event()
@@ -264,7 +264,7 @@ async def test_processes_that_write_at_once_all_succeed(tmp_path: Path, writers:
 
 
 async def test_the_event_loop_goes_on_while_the_file_is_busy(tmp_path: Path) -> None:
-    async with kept(tmp_path, "s") as store:
+    async with store_with(tmp_path, "s") as store:
         log = await store.open("s")
         other = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -281,14 +281,14 @@ async def test_the_event_loop_goes_on_while_the_file_is_busy(tmp_path: Path) -> 
 
 
 async def test_a_second_writer_that_got_past_the_lock_cannot_interleave(tmp_path: Path) -> None:
-    async with kept(tmp_path, "s") as one, SqliteStore(tmp_path) as two:
-        mine = await one.open("s")
+    async with store_with(tmp_path, "s") as one, SqliteStore(tmp_path) as two:
+        log = await one.open("s")
         shutil.rmtree(tmp_path / "locks")
         (tmp_path / "locks").mkdir()
         theirs = await two.open("s")
-        mine.append(numbered(2))
-        await mine.commit()
-        theirs.append(say("interleaved"))
+        log.append(numbered(2))
+        await log.commit()
+        theirs.append(chunk("interleaved"))
         with pytest.raises(StoreError, match="UNIQUE"):
             await theirs.commit()
         assert await replayed_numbers(one, "s") == [1, 2]
@@ -297,7 +297,7 @@ async def test_a_second_writer_that_got_past_the_lock_cannot_interleave(tmp_path
 
 
 async def test_a_session_deleted_behind_our_back_is_not_written_to(tmp_path: Path) -> None:
-    async with kept(tmp_path, "s") as store:
+    async with store_with(tmp_path, "s") as store:
         log = await store.open("s")
         (tmp_path / "locks" / hashlib.sha256(b"s").hexdigest()).unlink()
         async with SqliteStore(tmp_path) as other:
@@ -320,7 +320,7 @@ async def test_a_name_that_is_not_text_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.fault("STO-15")
 async def test_a_file_of_a_newer_version_is_refused_by_its_number_and_left_as_it_is(tmp_path: Path) -> None:
-    async with kept(tmp_path, "s"):
+    async with store_with(tmp_path, "s"):
         pass
     execute(tmp_path, f"PRAGMA user_version = {VERSION + 6}")
     before = (tmp_path / FILE_NAME).read_bytes()
@@ -338,28 +338,30 @@ async def test_a_record_of_a_newer_version_is_passed_over_and_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A newer program may have written here before an older one was started again."""
-    async with kept(tmp_path, "s") as store:
-        shelf = await store.acquire("s")
-        await shelf.write(
+    async with store_with(tmp_path, "s") as store:
+        records = await store.acquire("s")
+        await records.write(
             Batch([Record(2, "snapshot", None, b"\x00"), Record(3, "update", None, b'{"update":"dream"}')], {})
         )
-        await shelf.release()
+        await records.release()
         async with await store.open("s") as log:
             log.append(numbered(4))
         replay = store.replay("s")
         assert [update async for update in replay] == [numbered(1), numbered(4)]
         assert [(damage.first, damage.last, damage.reason) for damage in replay.damage] == [(2, 3, "unknown")]
         assert "records 2 to 3 were skipped in a replay: unknown" in caplog.text
-        assert (await shelf.position()).last == 4
+        assert (await records.position()).last == 4
 
 
 @pytest.mark.fault("STO-15")
 async def test_a_step_of_a_tool_call_that_a_newer_version_wrote_is_passed_over(tmp_path: Path) -> None:
-    async with kept(tmp_path, "s") as store:
-        shelf = await store.acquire("s")
+    async with store_with(tmp_path, "s") as store:
+        records = await store.acquire("s")
         first, last = tool("t", "pending", is_new=True), tool("t", "completed")
         bodies = [msgspec.json.encode(first), b'{"update":"tool_call","tool_call_id":7}', msgspec.json.encode(last)]
-        await shelf.write(Batch([Record(2 + index, "update", "tool t", body) for index, body in enumerate(bodies)], {}))
+        await records.write(
+            Batch([Record(2 + index, "update", "tool t", body) for index, body in enumerate(bodies)], {})
+        )
         replay = store.replay("s")
         assert [update async for update in replay] == [numbered(1), tool("t", "completed", is_new=True)]
         assert replay.damage == [Damage(3, 3, "unknown")]

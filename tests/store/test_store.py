@@ -18,17 +18,17 @@ from duologue.conversation.updates import (
 from duologue.errors import EncodeError, InvalidParams, ResourceNotFound, SessionInUse, StoreError
 from duologue.store.base import Store
 from duologue.store.pagination import Archived
-from tests.store.messages import info, replayed, say, tool
+from tests.store.messages import chunk, info, replayed, tool
 
 
 async def test_updates_are_replayed_in_order(store: Store) -> None:
     updates: list[Update] = [
-        say("Hello", "m1"),
+        chunk("Hello", "m1"),
         PlanUpdate(entries=[PlanEntry("Read"), PlanEntry("Write")]),
         ModeUpdate(mode_id="ask"),
-        say("thinking", "m2", role="thought"),
+        chunk("thinking", "m2", role="thought"),
         tool("t1", "completed", is_new=True),
-        say("Bye", "m3"),
+        chunk("Bye", "m3"),
     ]
     async with await store.create(info("s")) as log:
         for update in updates:
@@ -38,56 +38,56 @@ async def test_updates_are_replayed_in_order(store: Store) -> None:
 
 
 async def test_a_prompt_is_replayed_as_the_user_s_message_block_by_block(store: Store) -> None:
-    picture = ImageContent("aGk=", "image/png")
+    image = ImageContent("aGk=", "image/png")
     async with await store.create(info("s")) as log:
-        log.begin_turn([TextContent("What"), TextContent(" is this?"), picture], message_id="u1")
-        log.append(say("A cat."))
+        log.begin_turn([TextContent("What"), TextContent(" is this?"), image], message_id="u1")
+        log.append(chunk("A cat."))
         await log.end_turn("end_turn")
 
     first, second, third, answer = await replayed(store, "s")
-    assert first == say("What", "u1", role="user")
-    assert second == say(" is this?", "u1", role="user")
-    assert getattr(third, "content", None) == picture
-    assert answer == say("A cat.")
+    assert first == chunk("What", "u1", role="user")
+    assert second == chunk(" is this?", "u1", role="user")
+    assert getattr(third, "content", None) == image
+    assert answer == chunk("A cat.")
 
 
 async def test_a_log_that_is_open_can_be_replayed_with_what_it_has_not_written_yet(store: Store) -> None:
     log = await store.create(info("s"))
-    log.append(say("just now"))
+    log.append(chunk("just now"))
 
-    assert await replayed(store, "s") == [say("just now")]
+    assert await replayed(store, "s") == [chunk("just now")]
 
 
 @pytest.mark.fault("STO-14")
 async def test_a_replay_adds_nothing_to_what_is_kept(store: Store) -> None:
     async with await store.create(info("s")) as log:
         log.begin_turn([TextContent("Hi")])
-        log.append(say("Ho"))
+        log.append(chunk("Ho"))
         await log.end_turn("end_turn")
     before = await replayed(store, "s")
     async with await store.open("s") as log:
         assert await replayed(store, "s") == before
-        log.append(say("again"))
+        log.append(chunk("again"))
 
-    assert await replayed(store, "s") == [*before, say("again")]
+    assert await replayed(store, "s") == [*before, chunk("again")]
 
 
 @pytest.mark.rule(126)
 async def test_notices_are_for_the_moment(store: Store) -> None:
     async with await store.create(info("s")) as log:
         log.append(NoticeUpdate(severity="warning", title="Rate limit"))
-        log.append(say("Hi"))
+        log.append(chunk("Hi"))
 
-    assert await replayed(store, "s") == [say("Hi")]
+    assert await replayed(store, "s") == [chunk("Hi")]
 
 
 async def test_values_outside_of_json_are_rejected_and_lone_surrogates_are_replaced(store: Store) -> None:
     async with await store.create(info("s")) as log:
         with pytest.raises(EncodeError):
             log.append(ModeUpdate(mode_id="x", meta={"self": object()}))
-        log.append(say("half \ud83e a fox"))
+        log.append(chunk("half \ud83e a fox"))
 
-    assert await replayed(store, "s") == [say("half \ufffd a fox")]
+    assert await replayed(store, "s") == [chunk("half \ufffd a fox")]
 
 
 # --- turns
@@ -103,7 +103,7 @@ async def test_an_interrupted_turn_is_replayed_with_its_unfinished_work_failed(s
     async with await store.open("s") as log:
         assert log.is_interrupted
         assert await replayed(store, "s") == [
-            say("Fix it", role="user"),
+            chunk("Fix it", role="user"),
             tool("done", "completed", is_new=True),
             tool("cut off", "failed", is_new=True),
         ]
@@ -112,7 +112,7 @@ async def test_an_interrupted_turn_is_replayed_with_its_unfinished_work_failed(s
 
         assert (await replayed(store, "s"))[2:] == [
             tool("cut off", "failed", is_new=True),
-            say("Go on", role="user"),
+            chunk("Go on", role="user"),
             tool("next", "in_progress", is_new=True),
         ]
         await log.end_turn("end_turn")
@@ -135,14 +135,14 @@ async def test_a_refused_turn_is_shown_but_is_no_part_of_the_context(store: Stor
     async with await store.create(info("s")) as log:
         for prompt, answer, reason in [("one", "1", "end_turn"), ("bad", "no", "refusal"), ("two", "2", "cancelled")]:
             log.begin_turn([TextContent(prompt)])
-            log.append(say(answer))
+            log.append(chunk(answer))
             await log.end_turn(reason)
 
     assert [update async for update in store.context("s")] == [
-        say("one", role="user"),
-        say("1"),
-        say("two", role="user"),
-        say("2"),
+        chunk("one", role="user"),
+        chunk("1"),
+        chunk("two", role="user"),
+        chunk("2"),
     ]
     assert len(await replayed(store, "s")) == 6
 
@@ -169,8 +169,8 @@ async def test_a_session_is_open_in_one_place(store: Store) -> None:
     await log.aclose()
 
     async with await store.open("s") as log:
-        log.append(say("mine now"))
-    assert await replayed(store, "s") == [say("mine now")]
+        log.append(chunk("mine now"))
+    assert await replayed(store, "s") == [chunk("mine now")]
 
 
 async def test_a_closed_log_takes_nothing_and_may_be_closed_again(store: Store) -> None:
@@ -178,15 +178,15 @@ async def test_a_closed_log_takes_nothing_and_may_be_closed_again(store: Store) 
     await log.aclose()
     await log.aclose()
     with pytest.raises(StoreError, match="closed"):
-        log.append(say("too late"))
+        log.append(chunk("too late"))
 
 
 async def test_leaving_the_store_keeps_what_its_logs_had_not_written(store: Store) -> None:
     log = await store.create(info("s"))
-    log.append(say("last message"))
+    log.append(chunk("last message"))
     await store.aclose()
     with pytest.raises(StoreError, match="closed"):
-        log.append(say("too late"))
+        log.append(chunk("too late"))
 
 
 # --- names
@@ -212,9 +212,9 @@ async def test_any_name_will_do_and_no_two_share_a_session(store: Store) -> None
     ]
     for name in names:
         async with await store.create(info(name)) as log:
-            log.append(say(repr(name)))
+            log.append(chunk(repr(name)))
 
-    assert [await replayed(store, name) for name in names] == [[say(repr(name))] for name in names]
+    assert [await replayed(store, name) for name in names] == [[chunk(repr(name))] for name in names]
     assert {session.session_id for session in (await store.list()).sessions} == set(names)
 
 
@@ -283,7 +283,7 @@ async def test_the_last_title_update_is_the_title_in_the_list(store: Store) -> N
 
 async def test_the_list_shows_first_where_something_happened_last(store: Store) -> None:
     logs = [await store.create(info(f"s{number}")) for number in range(3)]
-    logs[0].append(say("news"))
+    logs[0].append(chunk("news"))
     await logs[0].commit()
     page = await store.list()
 
@@ -350,18 +350,18 @@ async def test_a_fork_has_the_same_past_and_its_own_future(store: Store) -> None
     source.append(tool("t", "completed", is_new=True))
     await source.end_turn("end_turn")
     source.save_state("history", b"[1]")
-    source.append(say("not written yet", "m"))
+    source.append(chunk("not written yet", "m"))
     await store.fork("s", info("copy", "/elsewhere", title="Copy"))
     past = await replayed(store, "s")
-    assert past[-1] == say("not written yet", "m")
-    source.append(say("only here", "m2"))
+    assert past[-1] == chunk("not written yet", "m")
+    source.append(chunk("only here", "m2"))
     async with await store.open("copy") as copy:
         assert await replayed(store, "copy") == past
         assert await copy.load_state("history") == b"[1]"
-        copy.append(say("only there", "m2"))
+        copy.append(chunk("only there", "m2"))
 
-    assert await replayed(store, "s") == [*past, say("only here", "m2")]
-    assert await replayed(store, "copy") == [*past, say("only there", "m2")]
+    assert await replayed(store, "s") == [*past, chunk("only here", "m2")]
+    assert await replayed(store, "copy") == [*past, chunk("only there", "m2")]
     assert (await store.info("copy")).cwd == "/elsewhere"
     with pytest.raises(StoreError):
         await store.fork("s", info("copy"))
@@ -370,7 +370,7 @@ async def test_a_fork_has_the_same_past_and_its_own_future(store: Store) -> None
 @pytest.mark.rule(72, 73)
 async def test_a_deleted_session_is_gone_and_may_be_deleted_again(store: Store) -> None:
     async with await store.create(info("s")) as log:
-        log.append(say("secret"))
+        log.append(chunk("secret"))
         log.save_state("history", b"secret")
     await store.delete("s")
     await store.delete("s")
@@ -395,14 +395,14 @@ async def test_concurrent_readers_see_a_prefix_of_what_a_writer_wrote(store: Sto
         reads = 0
         while not is_done or reads == 0:
             seen = [update async for update in store.replay("s")]
-            assert seen == [say(str(number), str(number)) for number in range(len(seen))]
+            assert seen == [chunk(str(number), str(number)) for number in range(len(seen))]
             reads += 1
         return reads
 
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         readers = [group.create_task(read()) for _ in range(2)]
         for number in range(300):
-            log.append(say(str(number), str(number)))
+            log.append(chunk(str(number), str(number)))
             await log.commit()
         is_done = True
 

@@ -25,7 +25,7 @@ from tests.store.messages import info, numbered
 
 __all__ = ["Writer", "Writers"]
 
-PATIENCE = 30
+WAIT_SECONDS = 30
 """Seconds that a test waits for a line before it fails."""
 
 
@@ -66,7 +66,7 @@ class Writers:
             [sys.executable, "-m", "tests.store.writers"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
         )
         self._started: list[Writer] = []
-        self._heard = b""
+        self._received = b""
         self._unread: list[tuple[int, str]] = []
 
     def __enter__(self) -> Self:
@@ -75,7 +75,7 @@ class Writers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._process.communicate(timeout=PATIENCE)
+        self._process.communicate(timeout=WAIT_SECONDS)
 
     def start(self, directory: Path, session_id: str, *, holds: bool = False, commits: int = 10**9) -> Writer:
         """Start a writer that commits this many times, or only locks the session."""
@@ -89,11 +89,11 @@ class Writers:
 
     def wait_for(self, number: int, word: str) -> str:
         while True:
-            for index, (speaker, line) in enumerate(self._unread):
-                if speaker == number and line.startswith(word):
+            for index, (writer, line) in enumerate(self._unread):
+                if writer == number and line.startswith(word):
                     del self._unread[index]
                     return line
-            if not self.listen(PATIENCE):
+            if not self.listen(WAIT_SECONDS):
                 raise TimeoutError(f"writer {number} never said {word!r}, but {self._started[number].lines}")
 
     def listen(self, seconds: float) -> bool:
@@ -102,12 +102,12 @@ class Writers:
         descriptor = self._process.stdout.fileno()
         if not select.select([descriptor], [], [], seconds)[0]:
             return False
-        self._heard += os.read(descriptor, 1 << 16)
-        *lines, self._heard = self._heard.split(b"\n")
+        self._received += os.read(descriptor, 1 << 16)
+        *lines, self._received = self._received.split(b"\n")
         for line in lines:
-            speaker, _, said = line.decode().partition(" ")
-            self._started[int(speaker)].lines.append(said)
-            self._unread.append((int(speaker), said))
+            writer, _, text = line.decode().partition(" ")
+            self._started[int(writer)].lines.append(text)
+            self._unread.append((int(writer), text))
         return bool(lines)
 
 
@@ -146,7 +146,7 @@ def main() -> None:
                 number, pid = writers.pop(descriptor)
                 os.close(descriptor)
                 os.waitpid(pid, 0)
-                _say(number, "gone")
+                _report(number, "gone")
                 continue
             order = os.read(orders, 4096)
             if not order:
@@ -156,7 +156,7 @@ def main() -> None:
             for line in order.decode().splitlines():
                 descriptor, pid = _fork(count, line)
                 writers[descriptor] = count, pid
-                _say(count, f"pid {pid}")
+                _report(count, f"pid {pid}")
                 count += 1
 
 
@@ -170,16 +170,16 @@ def _fork(number: int, line: str) -> tuple[int, int]:
     try:
         random.seed()
         directory, session_id, commits = line.split("\t")
-        asyncio.run(write(Path(directory), session_id, int(commits), lambda said: _say(number, said)))
+        asyncio.run(write(Path(directory), session_id, int(commits), lambda text: _report(number, text)))
     except Exception as error:
-        _say(number, f"failed {error!r}")
+        _report(number, f"failed {error!r}")
     finally:
         os._exit(0)
 
 
-def _say(number: int, said: str) -> None:
+def _report(number: int, text: str) -> None:
     # One write, so that the lines of several processes do not mix.
-    os.write(1, f"{number} {said}\n".encode())
+    os.write(1, f"{number} {text}\n".encode())
 
 
 if __name__ == "__main__":

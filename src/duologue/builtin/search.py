@@ -31,10 +31,10 @@ class Found:
 def find_files(directories: list[str]) -> Iterator[Path]:
     """Yield the files in these directories, sorted by name; links are not followed."""
     for directory in directories:
-        for place, inner, names in os.walk(directory):
+        for parent, inner, names in os.walk(directory):
             inner[:] = sorted(name for name in inner if not name.startswith(".") and name not in NOT_SEARCHED)
             for name in sorted(names):
-                path = Path(place, name)
+                path = Path(parent, name)
                 if not name.startswith(".") and path.is_file() and not path.is_symlink():
                     yield path
 

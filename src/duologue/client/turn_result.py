@@ -85,17 +85,17 @@ class TurnResult:
         joined = [(message_id, "".join(pieces)) for message_id, pieces in self._texts.items()]
         self._text_bytes = sum(_PIECE_BYTES + getsizeof(text) for _, text in joined)
         capacity = limit * 3 // 4 if self._text_bytes > limit * 7 // 8 else limit
-        kept: list[tuple[str | None, list[str]]] = []
+        remaining: list[tuple[str | None, list[str]]] = []
         for message_id, text in reversed(joined):
             size = _PIECE_BYTES + getsizeof(text)
             if size > capacity:
                 self.is_truncated = True
-                kept.append((message_id, [text[len(text) - len(text) * capacity // size :]]))
+                remaining.append((message_id, [text[len(text) - len(text) * capacity // size :]]))
                 self._text_bytes = limit * 3 // 4
                 break
-            kept.append((message_id, [text]))
+            remaining.append((message_id, [text]))
             capacity -= size
-        self._texts = dict(reversed(kept))
+        self._texts = dict(reversed(remaining))
 
     def _shrink_tool_calls(self, limit: int) -> None:
         weights = {tool_call_id: memory_size(call) for tool_call_id, call in self._tool_calls.items()}

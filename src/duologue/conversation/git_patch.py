@@ -76,8 +76,10 @@ def _lines(text: str) -> list[str]:
 def _similarity(old: str, new: str) -> int:
     if old == new:
         return 100
-    kept = sum(block.size for block in difflib.SequenceMatcher(None, _lines(old), _lines(new)).get_matching_blocks())
-    return min(99, 100 * kept // max(len(_lines(old)), len(_lines(new))))
+    unchanged = sum(
+        block.size for block in difflib.SequenceMatcher(None, _lines(old), _lines(new)).get_matching_blocks()
+    )
+    return min(99, 100 * unchanged // max(len(_lines(old)), len(_lines(new))))
 
 
 def quoted(path: str, *, all_bytes: bool = True) -> str:

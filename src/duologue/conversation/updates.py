@@ -65,7 +65,7 @@ class _Update(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     capability: ClassVar[str | None] = None
     """The field of `ClientCapabilities` without which version 1 does not send it."""
     entity: ClassVar[tuple[str, ...]] = ()
-    """What it is about, for a replay, which has one update for each entity: a name, and the field with the id."""
+    """The entity that it updates: a name, and the field with the id. A replay has one update for each entity."""
     is_state: ClassVar[bool] = False
     """It replaces a value, so that receiving it twice changes nothing."""
     is_stored: ClassVar[bool] = True

@@ -111,7 +111,7 @@ class _Run:
         self._tools = ToolCalls(turn, kinds)
         self._has_sent_text = False
         self._approved_as: dict[str, str] = {}
-        """What an "always" answer covers, for tools of MCP servers: a tool that changes needs a new approval."""
+        """The scope of an "always" answer for each tool of an MCP server; a tool that changes needs a new approval."""
 
     async def run(self) -> str:
         try:

@@ -104,7 +104,7 @@ def make_parents(resolved: ResolvedPath) -> Generator[ResolvedPath]:
             made = _open_entry(directory_fd, directory, DIRECTORY_ONLY, resolved.follow_mounts)
             os.close(directory_fd)
             directory_fd = made
-        info = _look(directory_fd, name) if directories else resolved.info
+        info = _stat(directory_fd, name) if directories else resolved.info
         yield ResolvedPath(
             directory_fd, name, resolved.parts, info, follow_mounts=resolved.follow_mounts, root=resolved.root
         )
@@ -159,7 +159,7 @@ class _PathWalker:
         if part == "..":
             self._go_up()
             return None
-        info = _look(self._directory, part)
+        info = _stat(self._directory, part)
         if info is None:
             return self._missing(part)
         if stat.S_ISLNK(info.st_mode):
@@ -233,7 +233,7 @@ class _PathWalker:
             raise os_error(errno.EXDEV)
 
 
-def _look(parent: int, name: str) -> os.stat_result | None:
+def _stat(parent: int, name: str) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:

@@ -21,11 +21,11 @@ from tests.agent.wire_validator import V1, V2, WireValidator
 from tests.client.scripted_agent import Json, ScriptedAgent, result
 
 SECONDS = 10.0
-BOTH_WAYS = [(1, 2), (2, 1)]
+BOTH_DIRECTIONS = [(1, 2), (2, 1)]
 """The version of the editor, and that of the agent."""
 
 
-class Near:
+class LocalTarget:
     """Open connections to an agent in this process.
 
     Attributes:
@@ -34,32 +34,32 @@ class Near:
     """
 
     def __init__(self, agent: Servable) -> None:
-        self.lines: list[Transport] = []
-        self.judges: list[WireValidator] = []
+        self.connections: list[Transport] = []
+        self.validators: list[WireValidator] = []
         self._agent = agent
         self.tasks = TaskScope()
 
     def open(self) -> Transport:
         near, far = memory_pair()
-        self.lines.append(far)
+        self.connections.append(far)
         agent = self._agent
         if isinstance(agent, Agent):
-            self._judge(agent, far)  # pyright: ignore[reportUnknownArgumentType]  # of whatever settings it is
+            self._validate(agent, far)  # pyright: ignore[reportUnknownArgumentType]  # of whatever settings it is
         else:
             self.tasks.start(agent.serve(far))
         return near
 
-    def _judge(self, agent: Agent[Any], far: Transport) -> None:
-        self.judges.append(judge := WireValidator(V2 if agent._protocol_versions == (2,) else V1))
-        self.tasks.start(agent.serve(far, observers=(judge,)))
+    def _validate(self, agent: Agent[Any], far: Transport) -> None:
+        self.validators.append(validator := WireValidator(V2 if agent._protocol_versions == (2,) else V1))
+        self.tasks.start(agent.serve(far, observers=(validator,)))
 
     @property
     def complaints(self) -> list[str]:
         """The schema violations in messages to the agents."""
-        return [complaint for judge in self.judges for complaint in judge.complaints]
+        return [complaint for validator in self.validators for complaint in validator.complaints]
 
 
-def speaking(version: int, handler: Any = None, **options: Any) -> Agent[Any]:
+def agent_of_version(version: int, handler: Any = None, **options: Any) -> Agent[Any]:
     """Return an agent that speaks one version only."""
     agent: Agent[Any] = Agent("far", protocol_versions=(version,), unstable=True, **options)
 
@@ -78,21 +78,21 @@ async def across(
 
     Messages that contain one of `but` may violate the schema, because the agent intends that.
     """
-    target = Near(agent)
-    judge = WireValidator(V1 if version == 1 else V2)
+    target = LocalTarget(agent)
+    validator = WireValidator(V1 if version == 1 else V2)
     bridge = Bridge(target.open, version=version, agent_version=agent_version)
     options.setdefault("permissions", Permissions.allow_everything())
-    observers = (judge, *options.pop("observers", ()))
+    observers = (validator, *options.pop("observers", ()))
     async with duologue.connect(
         bridge, protocol_versions=(version,), observers=observers, unstable=True, **options
     ) as remote:
         yield remote
     await target.tasks.settle()
-    complaints = [*judge.complaints, *target.complaints]
+    complaints = [*validator.complaints, *target.complaints]
     assert [each for each in complaints if not any(word in each for word in but)] == []
 
 
-class LeftAlone(WireClient):
+class EndingClient(WireClient):
     """Also knows when it is alone.
 
     Attributes:
@@ -118,8 +118,8 @@ class NewerAgent(ScriptedAgent):
 
     def __init__(self, capabilities: Json | None = None) -> None:
         super().__init__()
-        who = {"name": "far", "version": "1"}
-        self.welcome = {"protocolVersion": 2, "info": who, "capabilities": capabilities or {"session": {}}}
+        info = {"name": "far", "version": "1"}
+        self.welcome = {"protocolVersion": 2, "info": info, "capabilities": capabilities or {"session": {}}}
         self.turn: list[Json] = []
         self.answers["session/prompt"] = self._insert
 
@@ -138,11 +138,11 @@ class NewerAgent(ScriptedAgent):
 
 
 @asynccontextmanager
-async def wire_across(agent: Servable, version: int, agent_version: int) -> AsyncGenerator[LeftAlone]:
+async def wire_across(agent: Servable, version: int, agent_version: int) -> AsyncGenerator[EndingClient]:
     """Connect a raw wire client through a bridge; check at the end that no task is left."""
-    target = Near(agent)
+    target = LocalTarget(agent)
     near, far = memory_pair()
-    client = LeftAlone(near, version)
+    client = EndingClient(near, version)
     bridge = Bridge(target.open, version=version, agent_version=agent_version)
     async with asyncio.timeout(SECONDS):
         serving = [target.tasks.start(bridge.serve(far)), target.tasks.start(client.read())]
@@ -153,7 +153,7 @@ async def wire_across(agent: Servable, version: int, agent_version: int) -> Asyn
     assert [*client.validator.complaints, *target.complaints] == []
 
 
-async def introduce(client: WireClient, version: int, **capabilities: Any) -> Json:
+async def initialize(client: WireClient, version: int, **capabilities: Any) -> Json:
     """Send `initialize` in either version."""
     if version == 2:
         return await client.initialize(**capabilities)
@@ -162,6 +162,6 @@ async def introduce(client: WireClient, version: int, **capabilities: Any) -> Js
 
 async def opened(client: WireClient, version: int, **capabilities: Any) -> str:
     """Send `initialize` and create a session; return its id."""
-    await introduce(client, version, **capabilities)
+    await initialize(client, version, **capabilities)
     more: Json = {"mcpServers": []} if version == 1 else {}
     return str((await client.ask("session/new", cwd="/tmp", **more))["sessionId"])

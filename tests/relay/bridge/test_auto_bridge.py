@@ -14,25 +14,34 @@ from duologue.relay.bridge.auto_bridge import AutoBridge
 from duologue.transports.base import Servable, Transport
 from duologue.transports.memory import memory_pair
 from tests.client.scripted_agent import Json, ScriptedAgent, result
-from tests.relay.bridge.spans import BOTH_WAYS, SECONDS, LeftAlone, Near, NewerAgent, introduce, opened, speaking
+from tests.relay.bridge.spans import (
+    BOTH_DIRECTIONS,
+    SECONDS,
+    EndingClient,
+    LocalTarget,
+    NewerAgent,
+    agent_of_version,
+    initialize,
+    opened,
+)
 
 
 @asynccontextmanager
-async def interpreted(agent: Servable, version: int) -> AsyncGenerator[tuple[LeftAlone, Near, AutoBridge]]:
+async def interpreted(agent: Servable, version: int) -> AsyncGenerator[tuple[EndingClient, LocalTarget, AutoBridge]]:
     """Connect a client through an `AutoBridge`; check at the end that no task is left."""
-    way = Near(agent)
+    target = LocalTarget(agent)
     near, far = memory_pair()
-    client, interpreter = LeftAlone(near, version), AutoBridge(way.open, version)
+    client, interpreter = EndingClient(near, version), AutoBridge(target.open, version)
     async with asyncio.timeout(SECONDS):
-        serving = [way.tasks.start(interpreter.serve(far)), way.tasks.start(client.read())]
-        yield client, way, interpreter
+        serving = [target.tasks.start(interpreter.serve(far)), target.tasks.start(client.read())]
+        yield client, target, interpreter
         await client.hang_up()
         await asyncio.gather(*serving)
-        await way.tasks.settle()
+        await target.tasks.settle()
     assert client.validator.complaints == []
 
 
-class Keeper:
+class FrameStore:
     """Keeps the bytes it is sent, and answers with strange ones."""
 
     def __init__(self, version: int) -> None:
@@ -52,13 +61,13 @@ class Keeper:
 
 @pytest.mark.parametrize("version", [1, 2])
 async def test_an_agent_that_speaks_the_version_gets_and_gives_every_byte(version: int) -> None:
-    keeper = Keeper(version)
+    store = FrameStore(version)
     first = b'{ "jsonrpc":"2.0", "id":"one","method":"initialize","params":{"protocolVersion":%d,"x":1e400}}' % version
     second = b'{"jsonrpc":"2.0","id":2,"method":"session/unheard_of","params":{"a":1,"a":2}}'
     near, far = memory_pair()
-    way = Near(keeper)
+    target = LocalTarget(store)
     async with asyncio.timeout(SECONDS):
-        serving = way.tasks.start(AutoBridge(way.open, version).serve(far))
+        serving = target.tasks.start(AutoBridge(target.open, version).serve(far))
         near.send(first)
         near.send(second)
         received: list[bytes] = []
@@ -66,45 +75,45 @@ async def test_an_agent_that_speaks_the_version_gets_and_gives_every_byte(versio
             received += await near.receive()
         await near.aclose()
         await serving
-        await way.tasks.settle()
+        await target.tasks.settle()
 
-    assert keeper.frames == [first, second]
+    assert store.frames == [first, second]
     assert [json.loads(frame)["id"] for frame in received] == ["one", 2]
     assert all(b'"\\u0061":1e400' in frame for frame in received)
-    assert len(way.lines) == 1
+    assert len(target.connections) == 1
 
 
-@pytest.mark.parametrize(("version", "agent_version"), BOTH_WAYS)
+@pytest.mark.parametrize(("version", "agent_version"), BOTH_DIRECTIONS)
 async def test_an_agent_of_the_other_version_is_bridged(version: int, agent_version: int) -> None:
-    async with interpreted(speaking(agent_version), version) as (client, way, _):
-        welcome = await introduce(client, version)
+    async with interpreted(agent_of_version(agent_version), version) as (client, target, _):
+        welcome = await initialize(client, version)
         more: Json = {"mcpServers": []} if version == 1 else {}
         session = (await client.ask("session/new", cwd="/tmp", **more))["sessionId"]
         client.prompt(session, "hi")
         await client.until(lambda: client.text == "You said hi.")
 
         assert welcome["protocolVersion"] == version
-        assert len(way.lines) == 2  # asked in the one version, then spoken to in the other
+        assert len(target.connections) == 2  # asked in the one version, then spoken to in the other
 
 
 async def test_an_agent_that_speaks_both_is_left_alone() -> None:
-    agent = speaking(2)
+    agent = agent_of_version(2)
     agent._protocol_versions = (1, 2)
     for version in (1, 2):
-        async with interpreted(agent, version) as (client, way, _):
-            assert (await introduce(client, version))["protocolVersion"] == version
-            assert len(way.lines) == 1
+        async with interpreted(agent, version) as (client, target, _):
+            assert (await initialize(client, version))["protocolVersion"] == version
+            assert len(target.connections) == 1
 
 
 async def test_messages_sent_while_the_agent_is_probed_are_not_lost() -> None:
-    async with interpreted(speaking(2), 1) as (client, _, _):
+    async with interpreted(agent_of_version(2), 1) as (client, _, _):
         welcome = client.start("initialize", protocolVersion=1)
         new = client.start("session/new", cwd="/tmp", mcpServers=[])
-        told = client.start("_unheard/of")
+        unknown = client.start("_unheard/of")
 
         assert (await welcome)["result"]["protocolVersion"] == 1
         assert "sessionId" in (await new)["result"]
-        assert (await told)["error"]["code"] == -32601
+        assert (await unknown)["error"]["code"] == -32601
 
 
 async def test_an_editor_that_leaves_while_the_agent_is_asked_ends_it() -> None:
@@ -125,20 +134,20 @@ async def test_an_editor_that_leaves_while_the_agent_is_asked_ends_it() -> None:
 
 
 async def test_an_editor_that_says_nothing_starts_nothing() -> None:
-    async with interpreted(ScriptedAgent(), 1) as (client, way, _):
+    async with interpreted(ScriptedAgent(), 1) as (client, target, _):
         await client.hang_up()
-    assert way.lines == []
+    assert target.connections == []
 
 
 async def test_a_first_message_other_than_initialize_is_rejected() -> None:
-    async with interpreted(NewerAgent(), 1) as (client, way, _):
+    async with interpreted(NewerAgent(), 1) as (client, target, _):
         refused = await client.refused("session/new", cwd="/tmp", mcpServers=[])
         client.write_nonsense("{")
         await client.until(lambda: any(each.get("id", 1) is None for each in client.validator.received))
         client.validator.complaints.clear()
 
     assert refused["code"] == -32600
-    assert way.lines == []
+    assert target.connections == []
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -147,11 +156,11 @@ async def test_an_agent_that_cannot_be_started_is_an_error_in_the_initialize_res
         raise CommandNotFound("no such command: far")
 
     near, far = memory_pair()
-    way = Near(ScriptedAgent())
-    client, interpreter = LeftAlone(near, version), AutoBridge(open_nothing, version)
+    target = LocalTarget(ScriptedAgent())
+    client, interpreter = EndingClient(near, version), AutoBridge(open_nothing, version)
     async with asyncio.timeout(SECONDS):
-        serving = way.tasks.start(interpreter.serve(far))
-        way.tasks.start(client.read())
+        serving = target.tasks.start(interpreter.serve(far))
+        target.tasks.start(client.read())
         refused = await client.refused("initialize", protocolVersion=version, info={"name": "n", "version": "1"})
         await serving
 

@@ -22,8 +22,8 @@ from duologue.conversation.content import Content, ImageContent, ResourceLink, T
 from duologue.conversation.session_setup import SessionInfo
 from duologue.errors import RequestError
 from duologue.store.memory import MemoryStore
-from tests.relay.bridge.spans import BOTH_WAYS, across
-from tests.relay.bridge.test_scenarios import picture
+from tests.relay.bridge.spans import BOTH_DIRECTIONS, across
+from tests.relay.bridge.test_scenarios import state_of
 
 ids = st.sampled_from(["a", "b"])
 words = st.sampled_from(["a", "ü", "two words", "`x`"])
@@ -68,8 +68,8 @@ stops = st.sampled_from([None, "refusal", "max_tokens"])
 class Script:
     """The actions of an agent in each turn, and of its user before it."""
 
-    def __init__(self, told: list[u.Update], stop: str | None, mode: str | None, asks: bool, fails: bool) -> None:
-        self.told = told
+    def __init__(self, updates: list[u.Update], stop: str | None, mode: str | None, asks: bool, fails: bool) -> None:
+        self.updates = updates
         self.stop = stop
         self.mode = mode
         self.asks = asks
@@ -99,20 +99,20 @@ def playing(version: int, turns: list[Script]) -> Agent[Any]:
     @agent.on_prompt
     async def play(turn: Turn[Any]) -> str | None:
         script = next(left)
-        for update in script.told:
+        for update in script.updates:
             await turn.session.update(update)
         if script.asks:
             async with turn.tool("Dig") as tool:
                 await turn.say(f"allowed: {await tool.request_permission()}")
         await turn.session.set_option(mode="code" if turn.session.settings.mode == "ask" else "ask")
         if script.fails:
-            raise RequestError("as it was written", code=-32042, data={"at": len(script.told)})
+            raise RequestError("as it was written", code=-32042, data={"at": len(script.updates)})
         return script.stop
 
     return agent
 
 
-async def heard(remote: RemoteAgent, turns: list[Script]) -> Any:
+async def transcripts(remote: RemoteAgent, turns: list[Script]) -> Any:
     """Return everything a user sees of these turns, and of the session when it is loaded again."""
     seen: list[Any] = []
     async with remote.new_session("/tmp") as session:
@@ -124,11 +124,11 @@ async def heard(remote: RemoteAgent, turns: list[Script]) -> Any:
                 seen.append((turn.stop_reason, turn.text))
             except RequestError as error:
                 seen.append((error.code, error.message, error.data))
-            seen.append(picture(session.transcript))
+            seen.append(state_of(session.transcript))
     return seen
 
 
-@pytest.mark.parametrize(("version", "agent_version"), BOTH_WAYS)
+@pytest.mark.parametrize(("version", "agent_version"), BOTH_DIRECTIONS)
 def test_a_conversation_is_the_same_with_and_without_a_bridge(
     version: int, agent_version: int, chaos_factor: int, record_property: Callable[[str, object], None]
 ) -> None:
@@ -151,13 +151,13 @@ async def _both(turns: list[Script], version: int, agent_version: int) -> tuple[
         asyncio.timeout(20),
         duologue.connect(agent, protocol_versions=(agent_version,), permissions=permissions, unstable=True) as remote,
     ):
-        directly = await heard(remote, turns)
+        directly = await transcripts(remote, turns)
     async with asyncio.timeout(20), across(playing(agent_version, turns), version, agent_version) as remote:
-        through = await heard(remote, turns)
+        through = await transcripts(remote, turns)
     return directly, through
 
 
-@pytest.mark.parametrize(("version", "agent_version"), BOTH_WAYS)
+@pytest.mark.parametrize(("version", "agent_version"), BOTH_DIRECTIONS)
 async def test_sessions_are_listed_loaded_and_deleted_through_a_bridge(version: int, agent_version: int) -> None:
     turns = [Script([u.MessageChunk(role="agent", content=TextContent("hello"))], None, None, asks=False, fails=False)]
     async with asyncio.timeout(20), across(playing(agent_version, turns), version, agent_version) as remote:
@@ -165,7 +165,7 @@ async def test_sessions_are_listed_loaded_and_deleted_through_a_bridge(version: 
             await session.prompt("hi")
         infos: list[SessionInfo] = await remote.list_sessions()
         loaded = await remote.load_session(session.id, "/tmp")
-        said = [(message.role, message.text) for message in loaded.transcript.messages]
+        messages = [(message.role, message.text) for message in loaded.transcript.messages]
         await loaded.aclose()
         resumed = await remote.resume_session(session.id, "/tmp")
         silence = len(resumed.transcript)
@@ -177,5 +177,5 @@ async def test_sessions_are_listed_loaded_and_deleted_through_a_bridge(version: 
         rest = await remote.list_sessions()
 
     assert [info.session_id for info in infos] == [session.id]
-    assert said == [("user", "hi"), ("agent", "hello")]
+    assert messages == [("user", "hi"), ("agent", "hello")]
     assert (silence, rest) == (0, [])

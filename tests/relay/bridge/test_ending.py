@@ -14,9 +14,18 @@ from duologue.transports.base import Transport
 from duologue.transports.memory import memory_pair
 from tests.agent.v2.wire_client import WireClient
 from tests.client.scripted_agent import Json, ScriptedAgent, result
-from tests.relay.bridge.spans import BOTH_WAYS, SECONDS, Near, NewerAgent, introduce, opened, speaking, wire_across
+from tests.relay.bridge.spans import (
+    BOTH_DIRECTIONS,
+    SECONDS,
+    LocalTarget,
+    NewerAgent,
+    agent_of_version,
+    initialize,
+    opened,
+    wire_across,
+)
 
-both_ways = pytest.mark.parametrize(("version", "agent_version"), BOTH_WAYS)
+both_directions = pytest.mark.parametrize(("version", "agent_version"), BOTH_DIRECTIONS)
 
 
 def scripted(version: int) -> ScriptedAgent:
@@ -27,7 +36,7 @@ def prompt(client: WireClient, session: str, text: str = "hi") -> asyncio.Future
     return client.start("session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
 
 
-@both_ways
+@both_directions
 async def test_an_agent_that_is_lost_in_a_turn_ends_it_with_an_error_and_then_the_connection(
     version: int, agent_version: int
 ) -> None:
@@ -56,7 +65,7 @@ async def test_an_agent_that_is_lost_in_a_turn_ends_it_with_an_error_and_then_th
         assert client.ends()[0]["error"]["code"] == -32603
 
 
-@both_ways
+@both_directions
 async def test_an_editor_that_leaves_ends_the_agent_and_what_it_does(version: int, agent_version: int) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
@@ -68,7 +77,7 @@ async def test_an_editor_that_leaves_ends_the_agent_and_what_it_does(version: in
             ended.set()
 
     before = asyncio.all_tasks()
-    async with wire_across(speaking(agent_version, handler), version, agent_version) as client:
+    async with wire_across(agent_of_version(agent_version, handler), version, agent_version) as client:
         session = await opened(client, version)
         prompt(client, session)
         await begun.wait()
@@ -76,7 +85,7 @@ async def test_an_editor_that_leaves_ends_the_agent_and_what_it_does(version: in
     assert asyncio.all_tasks() == before
 
 
-@both_ways
+@both_directions
 async def test_an_agent_that_cannot_be_started_is_an_error_in_the_initialize_response(
     version: int, agent_version: int
 ) -> None:
@@ -96,11 +105,11 @@ async def test_an_agent_that_cannot_be_started_is_an_error_in_the_initialize_res
     assert isinstance(bridge.failure, CommandNotFound)
 
 
-@both_ways
+@both_directions
 async def test_an_agent_of_another_version_than_was_promised_is_refused(version: int, agent_version: int) -> None:
     near, far = memory_pair()
-    way = Near(speaking(version))  # it speaks the editor's own
-    bridge = Bridge(way.open, version=version, agent_version=agent_version)
+    target = LocalTarget(agent_of_version(version))  # it speaks the editor's own
+    bridge = Bridge(target.open, version=version, agent_version=agent_version)
     client, tasks = WireClient(near), TaskScope()
     async with asyncio.timeout(SECONDS):
         serving = tasks.start(bridge.serve(far))
@@ -108,12 +117,12 @@ async def test_an_agent_of_another_version_than_was_promised_is_refused(version:
         refused = await client.refused("initialize", protocolVersion=version, info={"name": "n", "version": "1"})
         await client.hang_up()
         await serving
-        await way.tasks.settle()
+        await target.tasks.settle()
 
     assert refused["code"] in (-32603, -32022)
 
 
-@both_ways
+@both_directions
 async def test_a_thousand_requests_at_once_have_an_answer_each(version: int, agent_version: int) -> None:
     agent = scripted(agent_version)
 
@@ -122,55 +131,55 @@ async def test_a_thousand_requests_at_once_have_an_answer_each(version: int, age
 
     agent.answers["_far/echo"] = echo
     async with wire_across(agent, version, agent_version) as client:
-        await introduce(client, version)
+        await initialize(client, version)
         client.answers["_near/echo"] = lambda params: {"result": params}
-        mine = [client.start("_far/echo", number=number) for number in range(1000)]
+        ours = [client.start("_far/echo", number=number) for number in range(1000)]
         theirs = [agent.ask("_near/echo", {"number": number}) for number in range(1000)]
-        answers = [(await answer)["result"]["number"] for answer in (*mine, *theirs)]
+        answers = [(await answer)["result"]["number"] for answer in (*ours, *theirs)]
 
     assert answers == [*range(1000), *range(1000)]
 
 
-@both_ways
+@both_directions
 async def test_concurrent_sessions_do_not_receive_updates_of_each_other(version: int, agent_version: int) -> None:
     async def handler(turn: Any) -> None:
         for piece in turn.text.split():
             await turn.say(piece)
             await asyncio.sleep(0)
 
-    async with wire_across(speaking(agent_version, handler), version, agent_version) as client:
+    async with wire_across(agent_of_version(agent_version, handler), version, agent_version) as client:
         first = await opened(client, version)
         more: Json = {"mcpServers": []} if version == 1 else {}
         sessions = [first] + [(await client.ask("session/new", cwd="/tmp", **more))["sessionId"] for _ in range(49)]
         for number, session in enumerate(sessions):
             prompt(client, session, " ".join(f"{number}/{step}" for step in range(20)))
         ends = [f"{number}/19" for number in range(50)]
-        await client.until(lambda: all(any(end == words for words in _said(client)) for end in ends))
-        heard = {session: _said(client, session) for session in sessions}
+        await client.until(lambda: all(any(end == words for words in _texts(client)) for end in ends))
+        received = {session: _texts(client, session) for session in sessions}
 
-    assert heard == {session: [f"{number}/{step}" for step in range(20)] for number, session in enumerate(sessions)}
+    assert received == {session: [f"{number}/{step}" for step in range(20)] for number, session in enumerate(sessions)}
 
 
-@both_ways
+@both_directions
 async def test_an_agent_waits_for_an_editor_that_does_not_read(version: int, agent_version: int) -> None:
-    said = 0
+    sent = 0
 
     async def handler(turn: Any) -> None:
-        nonlocal said
+        nonlocal sent
         for _ in range(150):
             await turn.say("x" * 1024 * 1024)
-            said += 1
+            sent += 1
 
-    async with wire_across(speaking(agent_version, handler), version, agent_version) as client:
+    async with wire_across(agent_of_version(agent_version, handler), version, agent_version) as client:
         session = await opened(client, version)
         client.reads.clear()
         waiting = prompt(client, session)
         before = -1
-        while said != before or not said:
-            before = said
+        while sent != before or not sent:
+            before = sent
             for _ in range(500):
                 await asyncio.sleep(0)
-        at_rest = said
+        at_rest = sent
         client.reads.set()
         await waiting
         await client.until(lambda: len(client.of("agent_message_chunk")) == 150)
@@ -178,7 +187,7 @@ async def test_an_agent_waits_for_an_editor_that_does_not_read(version: int, age
     assert at_rest < 100  # what the queues between the two hold
 
 
-def _said(client: WireClient, session: str | None = None) -> list[str]:
+def _texts(client: WireClient, session: str | None = None) -> list[str]:
     calls = [call["params"] for call in client.validator.calls("session/update")]
     return [
         call["update"]["content"]["text"]

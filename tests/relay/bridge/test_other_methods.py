@@ -12,9 +12,17 @@ from duologue import Permissions, Terminals, Workspace
 from duologue.protocol.values import AuthStatus, Provider
 from duologue.store.memory import MemoryStore
 from tests.client.scripted_agent import Json, ScriptedAgent, error, result
-from tests.relay.bridge.spans import BOTH_WAYS, NewerAgent, across, introduce, opened, speaking, wire_across
+from tests.relay.bridge.spans import (
+    BOTH_DIRECTIONS,
+    NewerAgent,
+    across,
+    agent_of_version,
+    initialize,
+    opened,
+    wire_across,
+)
 
-both_ways = pytest.mark.parametrize(("version", "agent_version"), BOTH_WAYS)
+both_directions = pytest.mark.parametrize(("version", "agent_version"), BOTH_DIRECTIONS)
 
 FORMS: dict[int, Json] = {1: {"elicitation": {"form": {}, "url": {}}}, 2: {"elicitation": {"form": {}, "url": {}}}}
 
@@ -23,9 +31,9 @@ def scripted(version: int) -> ScriptedAgent:
     return ScriptedAgent() if version == 1 else NewerAgent()
 
 
-@both_ways
+@both_directions
 async def test_titles_archives_providers_and_logins_pass(version: int, agent_version: int) -> None:
-    agent = speaking(agent_version)
+    agent = agent_of_version(agent_version)
     agent.persist_sessions(MemoryStore())
     agent.use_providers(Provider(provider_id="p", supported=["openai"]))
     logged: list[str] = []
@@ -62,7 +70,7 @@ async def test_titles_archives_providers_and_logins_pass(version: int, agent_ver
     assert provider.base_url == "https://example.com"
 
 
-@both_ways
+@both_directions
 async def test_forms_and_addresses_pass_and_name_the_editors_own_request(version: int, agent_version: int) -> None:
     agent = scripted(agent_version)
     answers: list[Json] = []
@@ -77,8 +85,14 @@ async def test_forms_and_addresses_pass_and_name_the_editors_own_request(version
         request = next(message["id"] for message in agent.received if message.get("method") == method)
         about = {"mode": "form", "message": "Who?", "requestedSchema": form, "requestId": request}
         answers.append(await agent.ask("elicitation/create", about))
-        visit = {"mode": "url", "message": "Go", "url": "https://example.com", "elicitationId": "e", "sessionId": "s1"}
-        answers.append(await agent.ask("elicitation/create", visit))
+        url_request = {
+            "mode": "url",
+            "message": "Go",
+            "url": "https://example.com",
+            "elicitationId": "e",
+            "sessionId": "s1",
+        }
+        answers.append(await agent.ask("elicitation/create", url_request))
         agent.send({"method": "elicitation/complete", "params": {"elicitationId": "e"}})
         agent.send({"method": "auth/status_update", "params": {"state": "authenticated", "accounts": []}})
         return result()
@@ -97,13 +111,13 @@ async def test_forms_and_addresses_pass_and_name_the_editors_own_request(version
     assert [call["params"]["elicitationId"] for call in client.validator.calls("elicitation/complete")] == ["e"]
 
 
-@both_ways
+@both_directions
 async def test_messages_of_mcp_servers_pass(version: int, agent_version: int) -> None:
     mcp: Json = {"mcpCapabilities": {"acp": True}} if agent_version == 1 else {"session": {"mcp": {"acp": {}}}}
     agent = ScriptedAgent(mcp) if agent_version == 1 else NewerAgent(mcp)
     about: Json = {"serverId": "x", "requestId": "r", "method": "tools/list", "params": {}}
     async with wire_across(agent, version, agent_version) as client:
-        await introduce(client, version)
+        await initialize(client, version)
         client.answers["mcp/message"] = lambda params: {"result": {"result": {"asked": params["method"]}}}
         answer = await agent.ask("mcp/message", about)
         for number in range(10):
@@ -123,7 +137,7 @@ async def test_files_and_terminals_pass_where_both_ends_have_them(tmp_path: Path
     options: dict[str, Any] = {"permissions": Permissions.allow_everything()}
     async with (
         asyncio.timeout(20),
-        across(speaking(1, handler), 1, 1, workspace=Workspace(), terminals=Terminals(), **options) as remote,
+        across(agent_of_version(1, handler), 1, 1, workspace=Workspace(), terminals=Terminals(), **options) as remote,
         remote.new_session(tmp_path) as session,
     ):
         turn = await session.prompt("go")
@@ -131,7 +145,7 @@ async def test_files_and_terminals_pass_where_both_ends_have_them(tmp_path: Path
     assert turn.text == "hello hello"
 
 
-@both_ways
+@both_directions
 @pytest.mark.parametrize("how", ["session/close", "session/delete"])
 async def test_a_session_that_ends_in_a_turn_ends_the_turn(version: int, agent_version: int, how: str) -> None:
     begun = asyncio.Event()
@@ -140,7 +154,7 @@ async def test_a_session_that_ends_in_a_turn_ends_the_turn(version: int, agent_v
         begun.set()
         await asyncio.Event().wait()
 
-    agent = speaking(agent_version, handler)
+    agent = agent_of_version(agent_version, handler)
     agent.persist_sessions(MemoryStore())
     async with wire_across(agent, version, agent_version) as client:
         session = await opened(client, version)
@@ -153,7 +167,7 @@ async def test_a_session_that_ends_in_a_turn_ends_the_turn(version: int, agent_v
     assert ended["stopReason"] == "cancelled"
 
 
-@both_ways
+@both_directions
 async def test_a_turn_that_the_agent_forgets_when_it_closes_its_session_has_ended(
     version: int, agent_version: int
 ) -> None:
@@ -206,7 +220,7 @@ async def test_a_prompt_behind_another_is_withdrawn_alone() -> None:
     assert agent.calls("session/cancel") == []
 
 
-@both_ways
+@both_directions
 async def test_a_session_that_was_opened_too_late_is_closed_again(version: int, agent_version: int) -> None:
     agent, may_open = scripted(agent_version), asyncio.Event()
 
@@ -218,7 +232,7 @@ async def test_a_session_that_was_opened_too_late_is_closed_again(version: int, 
     if agent_version == 1:
         agent.welcome["agentCapabilities"] = {"sessionCapabilities": {"close": {}}}
     async with wire_across(agent, version, agent_version) as client:
-        await introduce(client, version)
+        await initialize(client, version)
         waiting = client.start_as("n", "session/new", cwd="/tmp", mcpServers=[])
         await agent.until("session/new")
         client.notify("$/cancel_request", requestId="n")
@@ -280,16 +294,16 @@ async def test_models_are_settings_of_a_category(caplog: pytest.LogCaptureFixtur
 
     agent.answers |= {"session/new": new, "session/set_config_option": change}
     async with wire_across(agent, 1, 2) as client:
-        await introduce(client, 1)
+        await initialize(client, 1)
         models = (await client.ask("session/new", cwd="/tmp", mcpServers=[]))["models"]
         await client.ask("session/set_model", sessionId="s1", modelId="small")
-        (told,) = client.of("config_option_update")
+        (update,) = client.of("config_option_update")
         agent.update({"sessionUpdate": "config_option_update", "configOptions": options()})
         await client.until(lambda: len(client.of("config_option_update")) == 2)
         refused = await client.refused("session/set_mode", sessionId="s1", modeId="ask")
 
     assert models["currentModelId"] == "big"
-    assert [(option["id"], option["currentValue"]) for option in told["configOptions"]] == [("m", "small")]
+    assert [(option["id"], option["currentValue"]) for option in update["configOptions"]] == [("m", "small")]
     assert refused["code"] == -32602
     assert "does not support boolean settings" in caplog.text
     assert "starts no MCP servers itself" in caplog.text

@@ -10,9 +10,9 @@ import pytest
 
 from tests.agent.v2.wire_client import WireClient
 from tests.client.scripted_agent import Json, ScriptedAgent, error, result, text_chunk
-from tests.relay.bridge.spans import BOTH_WAYS, NewerAgent, introduce, opened, speaking, wire_across
+from tests.relay.bridge.spans import BOTH_DIRECTIONS, NewerAgent, agent_of_version, initialize, opened, wire_across
 
-both_ways = pytest.mark.parametrize(("version", "agent_version"), BOTH_WAYS)
+both_directions = pytest.mark.parametrize(("version", "agent_version"), BOTH_DIRECTIONS)
 
 STRANGE: Json = {"n": 2**70, "list": [None, 1.5, {"_meta": {}}], "text": "\u2028"}
 
@@ -21,7 +21,7 @@ def scripted(version: int) -> ScriptedAgent:
     return ScriptedAgent() if version == 1 else NewerAgent()
 
 
-@both_ways
+@both_directions
 async def test_custom_methods_pass_both_ways_untouched(version: int, agent_version: int) -> None:
     agent = scripted(agent_version)
 
@@ -33,7 +33,7 @@ async def test_custom_methods_pass_both_ways_untouched(version: int, agent_versi
 
     agent.answers |= {"_far/echo": answer, "_far/refuse": refuse}
     async with wire_across(agent, version, agent_version) as client:
-        await introduce(client, version)
+        await initialize(client, version)
         echoed = await client.ask("_far/echo", **STRANGE)
         refused = await client.refused("_far/refuse")
         client.write(id="list", method="_far/echo", params=[1])
@@ -41,20 +41,20 @@ async def test_custom_methods_pass_both_ways_untouched(version: int, agent_versi
         client.answers["_near/echo"] = lambda params: {"result": params}
         asked = await agent.ask("_near/echo", STRANGE)
         unknown = await client.refused("far/echo")
-        unheard = await agent.ask("near/echo", {})
+        unregistered = await agent.ask("near/echo", {})
 
     assert echoed == {"given": STRANGE}
     assert (refused["code"], refused["data"]) == (7, STRANGE)
     assert next(each for each in client.validator.received if each.get("id") == "list")["result"] is None
     assert asked["result"] == STRANGE
-    assert (unknown["code"], unheard["error"]["code"]) == (-32601, -32601)
+    assert (unknown["code"], unregistered["error"]["code"]) == (-32601, -32601)
 
 
-@both_ways
+@both_directions
 async def test_custom_notifications_pass_both_ways_in_order(version: int, agent_version: int) -> None:
     agent = scripted(agent_version)
     async with wire_across(agent, version, agent_version) as client:
-        await introduce(client, version)
+        await initialize(client, version)
         for number in range(100):
             client.notify("_far/told", number=number)
             agent.send({"method": "_near/told", "params": {"number": number}})
@@ -64,13 +64,13 @@ async def test_custom_notifications_pass_both_ways_in_order(version: int, agent_
         client.notify("far/unknown")
         await client.refused("far/unknown")
 
-    assert [told["number"] for told in agent.calls("_far/told")] == [*range(100)]
-    assert [told["params"]["number"] for told in client.validator.calls("_near/told")] == [*range(100)]
+    assert [call["number"] for call in agent.calls("_far/told")] == [*range(100)]
+    assert [call["params"]["number"] for call in client.validator.calls("_near/told")] == [*range(100)]
     assert "far/unknown" not in [message.get("method") for message in agent.received]
     assert client.validator.calls("near/unknown") == []
 
 
-@both_ways
+@both_directions
 async def test_cancelling_a_custom_request_cancels_it_on_the_other_side(version: int, agent_version: int) -> None:
     agent = scripted(agent_version)
     asked = asyncio.Event()
@@ -82,7 +82,7 @@ async def test_cancelling_a_custom_request_cancels_it_on_the_other_side(version:
 
     agent.answers["_far/wait"] = wait
     async with wire_across(agent, version, agent_version) as client:
-        await introduce(client, version)
+        await initialize(client, version)
         waiting = client.start_as("mine", "_far/wait")
         await asked.wait()
         client.notify("$/cancel_request", requestId="mine")
@@ -94,7 +94,7 @@ async def test_cancelling_a_custom_request_cancels_it_on_the_other_side(version:
     assert agent.calls("$/cancel_request") == [{"requestId": there["id"]}]
 
 
-@both_ways
+@both_directions
 async def test_meta_passes_with_its_message(version: int, agent_version: int) -> None:
     agent = scripted(agent_version)
     agent.welcome["_meta"] = {"from": "welcome"}
@@ -143,7 +143,7 @@ async def test_meta_passes_with_its_message(version: int, agent_version: int) ->
     assert others == [None] * len(others)
 
 
-@both_ways
+@both_directions
 async def test_meta_of_a_request_and_of_its_response_passes(version: int, agent_version: int) -> None:
     agent = scripted(agent_version)
     options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once", "_meta": {"on": "option"}}]
@@ -162,7 +162,7 @@ async def test_meta_of_a_request_and_of_its_response_passes(version: int, agent_
     assert answer["result"] == {"outcome": outcome, "_meta": {"a": 1}}
 
 
-@both_ways
+@both_directions
 async def test_a_question_comes_after_what_was_said_before_it(version: int, agent_version: int) -> None:
     words = "x" * 3000
 
@@ -172,7 +172,7 @@ async def test_a_question_comes_after_what_was_said_before_it(version: int, agen
         async with turn.tool("Dig") as tool:
             await tool.request_permission()
 
-    async with wire_across(speaking(agent_version, handler), version, agent_version) as client:
+    async with wire_across(agent_of_version(agent_version, handler), version, agent_version) as client:
         session = await opened(client, version)
         client.prompt(session, "dig")
         question = await client.until_asked("session/request_permission")

@@ -23,7 +23,7 @@ from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import ContentPart, FileChange, TerminalPart
 from duologue.errors import RequestError
 from duologue.protocol.values import Elicitation, ElicitationAnswer
-from tests.relay.bridge.spans import BOTH_WAYS, across
+from tests.relay.bridge.spans import BOTH_DIRECTIONS, across
 
 NOT_HERE = {"crash", "noise", "cancel-me", "stubborn", "slow", "background", "mcp", "session", "test"}
 """They end or soil a process, wait to be cancelled, or speak of the client itself."""
@@ -42,13 +42,13 @@ ARGUMENTS = {
     "config": "",
     "error": "-32001",
 }
-"""What commands are called with, if it matters."""
+"""The arguments of commands that need some."""
 
 UNKNOWN = ("from_the_future", "telepathy")
-"""What no schema knows, and what passes all the same."""
+"""Members that no schema defines, and that pass nevertheless."""
 
 
-def agent_speaking(version: int) -> Agent[Any]:
+def scripted_agent(version: int) -> Agent[Any]:
     agent = builtin_agent(unstable=True)
     agent._protocol_versions = (version,)
     return agent
@@ -58,7 +58,7 @@ async def answer(question: Elicitation) -> ElicitationAnswer:
     return ElicitationAnswer(action="decline")
 
 
-async def heard(remote: RemoteAgent, cwd: Path) -> list[tuple[str, str, Any]]:
+async def results(remote: RemoteAgent, cwd: Path) -> list[tuple[str, str, Any]]:
     """Return how each command ends, its messages, and the state of the session after it."""
     seen: list[tuple[str, str, Any]] = []
     await asyncio.to_thread(cwd.mkdir)
@@ -72,7 +72,7 @@ async def heard(remote: RemoteAgent, cwd: Path) -> list[tuple[str, str, Any]]:
                 ended = f"{turn.stop_reason} {_less_marks(turn.text)}"
             except RequestError as error:
                 ended = f"{error.code} {error.message.split('(')[0]}"
-            seen.append((name, ended, picture(session.transcript)))
+            seen.append((name, ended, state_of(session.transcript)))
     return seen
 
 
@@ -80,7 +80,7 @@ def _less_marks(text: str) -> str:
     return " ".join(word for word in text.split() if not word.startswith(("sess_", "msg_")))
 
 
-def picture(transcript: Transcript) -> Any:
+def state_of(transcript: Transcript) -> Any:
     """Return what a reader sees, without ids and the output of commands."""
     return (
         [_item(item) for item in transcript.items],
@@ -116,7 +116,7 @@ def _part(part: Any) -> list[Any]:
             return [part]
 
 
-@pytest.mark.parametrize(("version", "agent_version"), BOTH_WAYS)
+@pytest.mark.parametrize(("version", "agent_version"), BOTH_DIRECTIONS)
 async def test_every_command_of_the_built_in_agent_is_the_same_through_a_bridge(
     version: int, agent_version: int, tmp_path: Path
 ) -> None:
@@ -124,16 +124,16 @@ async def test_every_command_of_the_built_in_agent_is_the_same_through_a_bridge(
     async with (
         asyncio.timeout(60),
         duologue.connect(
-            agent_speaking(agent_version), protocol_versions=(agent_version,), unstable=True, **options
+            scripted_agent(agent_version), protocol_versions=(agent_version,), unstable=True, **options
         ) as remote,
     ):
-        directly = await heard(remote, tmp_path / "work")
+        directly = await results(remote, tmp_path / "work")
     shutil.rmtree(tmp_path / "work")
     async with (
         asyncio.timeout(60),
-        across(agent_speaking(agent_version), version, agent_version, but=UNKNOWN, **options) as remote,
+        across(scripted_agent(agent_version), version, agent_version, but=UNKNOWN, **options) as remote,
     ):
-        through = await heard(remote, tmp_path / "work")
+        through = await results(remote, tmp_path / "work")
 
     different = {one[0]: (one, other) for one, other in zip(directly, through, strict=True) if one != other}
     assert different == {}

@@ -9,7 +9,7 @@ import pytest
 from duologue.agent.settings import Settings, choice
 from tests.agent.v2.wire_client import WireClient, chosen
 from tests.client.scripted_agent import Json, error, result
-from tests.relay.bridge.spans import NewerAgent, introduce, opened, speaking, wire_across
+from tests.relay.bridge.spans import NewerAgent, agent_of_version, initialize, opened, wire_across
 
 
 def text(words: str) -> Json:
@@ -164,12 +164,12 @@ async def test_notices_and_compaction_are_for_editors_that_asked_for_them(
         {"sessionUpdate": "notice", "severity": "info", "title": "Look again"},
         {"sessionUpdate": "compaction_update", "compactionId": "k", "status": "in_progress"},
     )
-    wishes: Json = {"session": {"notices": {}, "compaction": {}}} if asks_for_it else {}
+    capabilities: Json = {"session": {"notices": {}, "compaction": {}}} if asks_for_it else {}
     async with wire_across(agent, 1, 2) as client:
-        await prompted(client, await opened(client, 1, **wishes))
-        told = [update["sessionUpdate"] for update in client.updates]
+        await prompted(client, await opened(client, 1, **capabilities))
+        kinds = [update["sessionUpdate"] for update in client.updates]
 
-    assert told == (["notice", "notice", "compaction_update"] if asks_for_it else [])
+    assert kinds == (["notice", "notice", "compaction_update"] if asks_for_it else [])
     assert caplog.text.count("does not support notices") == (0 if asks_for_it else 1)
 
 
@@ -191,13 +191,13 @@ class SampleSettings(Settings):
 
 
 async def test_settings_of_category_mode_are_modes_and_setting_a_mode_sets_them() -> None:
-    agent = speaking(2, settings=SampleSettings)
+    agent = agent_of_version(2, settings=SampleSettings)
     async with wire_across(agent, 1, 2) as client:
-        await introduce(client, 1)
+        await initialize(client, 1)
         new = await client.ask("session/new", cwd="/tmp", mcpServers=[])
         modes = new["modes"]
         await client.ask("session/set_mode", sessionId=new["sessionId"], modeId="code")
-        (told,) = client.of("config_option_update")
+        (update,) = client.of("config_option_update")
         (switched,) = client.of("current_mode_update")
         await client.ask("session/set_config_option", sessionId=new["sessionId"], configId="mode", value="ask")
         await client.until(lambda: len(client.of("current_mode_update")) == 2)
@@ -205,7 +205,7 @@ async def test_settings_of_category_mode_are_modes_and_setting_a_mode_sets_them(
 
     assert (modes["currentModeId"], [mode["id"] for mode in modes["availableModes"]]) == ("ask", ["ask", "code"])
     assert new["configOptions"][0]["id"] == "mode"
-    assert told["configOptions"][0]["currentValue"] == "code"
+    assert update["configOptions"][0]["currentValue"] == "code"
     assert switched["currentModeId"] == "code"
     assert client.of("current_mode_update")[-1]["currentModeId"] == "ask"
     assert refused["code"] == -32602
@@ -222,9 +222,9 @@ async def test_commands_are_sent_after_the_response_that_opens_the_session() -> 
     async with wire_across(agent, 1, 2) as client:
         await opened(client, 1)
         await client.until(lambda: client.of("available_commands_update"))
-        (told,) = client.updates
+        (update,) = client.updates
 
-    assert told["availableCommands"] == [{"name": "go", "description": "Go", "input": {"hint": "where"}}]
+    assert update["availableCommands"] == [{"name": "go", "description": "Go", "input": {"hint": "where"}}]
 
 
 async def test_loading_a_session_is_resuming_it_with_all_that_was_said() -> None:
@@ -241,7 +241,7 @@ async def test_loading_a_session_is_resuming_it_with_all_that_was_said() -> None
 
     agent.answers["session/resume"] = resume
     async with wire_across(agent, 1, 2) as client:
-        welcome = await introduce(client, 1)
+        welcome = await initialize(client, 1)
         await client.ask("session/load", sessionId="s1", cwd="/tmp", mcpServers=[])
         loaded = [(update["sessionUpdate"], update["content"]["text"]) for update in client.updates]
         await client.ask("session/resume", sessionId="s1", cwd="/tmp", mcpServers=[])

@@ -9,7 +9,7 @@ import pytest
 from duologue.agent.settings import Settings, choice
 from tests.agent.v2.wire_client import WireClient
 from tests.client.scripted_agent import ALL_OPTIONS, Json, ScriptedAgent, error, result, text_chunk
-from tests.relay.bridge.spans import introduce, opened, speaking, wire_across
+from tests.relay.bridge.spans import agent_of_version, initialize, opened, wire_across
 
 EVERYTHING: Json = {"loadSession": True, "sessionCapabilities": {"list": {}, "resume": {}, "close": {}}}
 
@@ -212,9 +212,9 @@ async def test_a_method_that_the_agent_lacks_is_answered_by_the_bridge(caplog: p
         agent.update(text_chunk("too late"))
         closed = await client.ask("session/list")
         unknown = await client.refused("session/prompt", sessionId=session, prompt=[text("hi")])
-        picture = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+        image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
         other = str((await client.ask("session/new", cwd="/tmp"))["sessionId"])
-        unread = await client.refused("session/prompt", sessionId=other, prompt=[picture])
+        unread = await client.refused("session/prompt", sessionId=other, prompt=[image])
 
     (known,) = listed["sessions"]
     assert (known["sessionId"], known["cwd"], known["title"]) == (session, "/tmp", "Digging")
@@ -236,7 +236,7 @@ async def test_an_agent_that_only_loads_is_resumed_in_silence() -> None:
 
     agent.answers["session/load"] = load
     async with wire_across(agent, 2, 1) as client:
-        await introduce(client, 2)
+        await initialize(client, 2)
         await client.ask("session/resume", sessionId="old", cwd="/tmp")
         silently = client.text, len(client.of("session_info_update"))
         await client.ask("session/resume", sessionId="old", cwd="/tmp", replayFrom={"type": "start"})
@@ -249,7 +249,7 @@ async def test_an_agent_that_only_loads_is_resumed_in_silence() -> None:
 async def test_an_agent_that_only_resumes_cannot_tell_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
     agent = ScriptedAgent({"sessionCapabilities": {"resume": {}}})
     async with wire_across(agent, 2, 1) as client:
-        await introduce(client, 2)
+        await initialize(client, 2)
         await client.ask("session/resume", sessionId="old", cwd="/tmp", replayFrom={"type": "start"})
         await client.until(lambda: client.of("notice"))
 
@@ -265,7 +265,7 @@ async def test_a_session_that_cannot_be_opened_leaves_nothing_behind() -> None:
 
     agent.answers["session/load"] = refuse
     async with wire_across(agent, 2, 1) as client:
-        await introduce(client, 2)
+        await initialize(client, 2)
         refused = await client.refused("session/resume", sessionId="x", cwd="/tmp", replayFrom={"type": "start"})
         unknown = await client.refused("session/prompt", sessionId="x", prompt=[text("hi")])
 
@@ -274,7 +274,7 @@ async def test_a_session_that_cannot_be_opened_leaves_nothing_behind() -> None:
 
 class SampleSettings(Settings):
     mode = choice("ask", "code", category="mode")
-    taste = choice("sweet", "sour")
+    flavour = choice("sweet", "sour")
 
 
 async def test_modes_are_a_setting_and_setting_it_sets_the_mode() -> None:
@@ -291,7 +291,7 @@ async def test_modes_are_a_setting_and_setting_it_sets_the_mode() -> None:
 
     agent.answers["session/new"] = new
     async with wire_across(agent, 2, 1) as client:
-        await introduce(client, 2)
+        await initialize(client, 2)
         options = (await client.ask("session/new", cwd="/tmp"))["configOptions"]
         set_mode = await _set(client, "mode", "code")
         set_model = await _set(client, "model", "small")
@@ -304,21 +304,21 @@ async def test_modes_are_a_setting_and_setting_it_sets_the_mode() -> None:
     assert [option["currentValue"] for option in set_model] == ["code", "small"]
     assert agent.calls("session/set_mode") == [{"sessionId": "s1", "modeId": "code"}]
     assert agent.calls("session/set_model") == [{"sessionId": "s1", "modelId": "small"}]
-    (told,) = client.of("config_option_update")
-    assert [option["currentValue"] for option in told["configOptions"]] == ["ask", "small"]
+    (update,) = client.of("config_option_update")
+    assert [option["currentValue"] for option in update["configOptions"]] == ["ask", "small"]
 
 
 async def test_settings_that_an_agent_has_in_both_forms_are_shown_once() -> None:
-    agent = speaking(1, settings=SampleSettings)
+    agent = agent_of_version(1, settings=SampleSettings)
     async with wire_across(agent, 2, 1) as client:
-        await introduce(client, 2)
+        await initialize(client, 2)
         new = await client.ask("session/new", cwd="/tmp")
         changed = await _set(client, "mode", "code", new["sessionId"])
         refused = await client.refused(
-            "session/set_config_option", sessionId=new["sessionId"], configId="taste", type="id", value="bitter"
+            "session/set_config_option", sessionId=new["sessionId"], configId="flavour", type="id", value="bitter"
         )
 
-    assert [option["configId"] for option in new["configOptions"]] == ["mode", "taste"]
+    assert [option["configId"] for option in new["configOptions"]] == ["mode", "flavour"]
     assert [option["currentValue"] for option in changed] == ["code", "sweet"]
     assert refused["code"] == -32602
 
@@ -352,7 +352,7 @@ async def test_a_repeated_tool_call_is_one_and_null_changes_nothing() -> None:
 async def test_logging_out_of_an_agent_that_cannot_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     agent = ScriptedAgent(authMethods=[{"id": "key", "name": "Key"}])
     async with wire_across(agent, 2, 1) as client:
-        welcome = await introduce(client, 2)
+        welcome = await initialize(client, 2)
         await client.ask("auth/login", methodId="key")
         refused = await client.refused("auth/logout")
 
@@ -365,7 +365,7 @@ async def test_logging_out_of_an_agent_that_cannot_is_refused(caplog: pytest.Log
 async def test_a_client_may_introduce_itself_again() -> None:
     agent = ScriptedAgent()
     async with wire_across(agent, 2, 1) as client:
-        await introduce(client, 2)
+        await initialize(client, 2)
         session = await opened(client, 2, elicitation={"url": {}})
 
     assert session == "s1"

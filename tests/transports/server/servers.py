@@ -85,7 +85,7 @@ class Socket:
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
         self.control: list[Json] = []
-        """What the server said about the connection itself."""
+        """The control messages of the server."""
 
     @property
     def id(self) -> str:

@@ -28,7 +28,7 @@ MAX_SHOWN = 100_000
 """Characters of a file that are shown: enough for a conversation."""
 
 EXAMPLE = "duologue-example.txt"
-"""What `/write` and `/edit` work on when no file is named."""
+"""The file that `/write` and `/edit` use when none is named."""
 
 GREETING = "Hello from duologue's built-in agent.\n"
 OTHER_GREETING = "Good day from duologue's built-in agent.\n"

@@ -52,12 +52,12 @@ COMMANDS = (run, test)
 
 def how_to_test(directory: Path) -> list[str] | None:
     """Return the command that runs the tests of this directory, if it has any."""
-    for name, sign, words in TESTS:
+    for name, marker, words in TESTS:
         try:
             text = (directory / name).read_text("utf-8", errors="replace")
         except OSError:
             continue
-        if re.search(sign, text, re.MULTILINE):
+        if re.search(marker, text, re.MULTILINE):
             return words
     return None
 

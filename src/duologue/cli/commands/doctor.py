@@ -134,12 +134,12 @@ async def _check_agent(agent: NamedAgent, arguments: argparse.Namespace) -> Find
         async with connect(
             target, startup_timeout=arguments.timeout, protocol_versions=versions, dialect=arguments.dialect
         ) as remote:
-            who = f"{remote.info.title or remote.info.name} {remote.info.version}" if remote.info else "no name"
+            agent_name = f"{remote.info.title or remote.info.name} {remote.info.version}" if remote.info else "no name"
             took = f"answered in {time.monotonic() - began:.1f} s"
             methods = ", ".join(method.name for method in remote.login_methods)
             logins = f"; logins: {escape_line(methods)}" if methods else ""
             version = f", version {remote.version} of the protocol" if arguments.v2 else ""
-            return Finding(what=what, state="ok", detail=f"{escape_line(who)}, {took}{version}{logins}")
+            return Finding(what=what, state="ok", detail=f"{escape_line(agent_name)}, {took}{version}{logins}")
     except CommandNotFound as error:
         return Finding(what=what, state="broken", detail=str(error), fix="install it, or correct `command`")
     except AuthenticationRequired as error:

@@ -109,9 +109,9 @@ def _remember(request: PermissionRequest, scope: Scope, rule: str | None = None)
 
 def describe_request(request: PermissionRequest, width: int = WIDTH) -> list[str]:
     """Describe a request line by line: the agent's title, every effect, shown content, and notes."""
-    acts, details, remainder = request.action_lines, request.details, request.extra
+    actions, details, remainder = request.action_lines, request.details, request.extra
     lines = ["", *wrapped("The agent asks to: ", request.title or escape_line(request.tool.kind), width)]
-    lines += [f"  actions ({len(acts)}):", *(line for act in acts for line in wrapped("    ", act, width))]
+    lines += [f"  actions ({len(actions)}):", *(line for act in actions for line in wrapped("    ", act, width))]
     if details:
         lines += ["  shown with it:", *(line for detail in details for line in wrapped("    | ", detail, width))]
     lines += [line for note in request.notes for line in wrapped("  note: ", note, width)]

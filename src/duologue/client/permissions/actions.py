@@ -128,10 +128,10 @@ def actions_of_tool(tool: ToolCall, context: ActionContext) -> list[Action]:
     directory = absolute(given.cwd or ".", context.cwd)
     cwd = "" if directory is None else os.path.realpath(directory)
     found = [command_action(argv, cwd, given.env) for argv in given.commands]
-    file_acts = file_actions(tool)
-    for done, path in file_acts[:MOST_PATHS]:
+    actions = file_actions(tool)
+    for done, path in actions[:MOST_PATHS]:
         found += path_actions(done, path, context)
-    if len(file_acts) > MOST_PATHS or kind not in [action.kind for action in found]:
+    if len(actions) > MOST_PATHS or kind not in [action.kind for action in found]:
         found.append(Action(kind, subject=_digest(tool)))
     if tool.is_truncated and kind == "other":  # its kind may have been dropped, so it may be any
         found += [Action(each, subject=_digest(tool)) for each in KINDS[:-2]]
@@ -141,14 +141,14 @@ def actions_of_tool(tool: ToolCall, context: ActionContext) -> list[Action]:
 def file_actions(tool: ToolCall) -> list[tuple[str, str]]:
     """Return kind and path of each action on a file that a tool call names, as they are written."""
     given = read_input(tool)
-    file_acts: list[tuple[str, str]] = []
+    actions: list[tuple[str, str]] = []
     if has_locations(tool, given):
         kind = tool.kind if tool.kind in KINDS[:-2] else "other"
-        file_acts += [(kind, path) for path in (*(location.path for location in tool.locations), *given.paths)]
+        actions += [(kind, path) for path in (*(location.path for location in tool.locations), *given.paths)]
     for change in tool.changes:
         done = change.kind if change.kind in CHANGING else "edit"
-        file_acts += [(done, path) for path in (change.path, change.old_path) if path is not None]
-    return list(dict.fromkeys(file_acts))
+        actions += [(done, path) for path in (change.path, change.old_path) if path is not None]
+    return list(dict.fromkeys(actions))
 
 
 def has_locations(tool: ToolCall, given: ToolInput) -> bool:

@@ -88,12 +88,12 @@ class Database:
 
     def info(self, session_id: str) -> SessionInfo:
         """Return a session's list entry."""
-        return info_of(_sound(self.find(session_id)))
+        return info_of(_validated(self.find(session_id)))
 
     def change_info(self, session_id: str, changes: Mapping[str, object]) -> SessionInfo:
         """Change these fields; return the new entry."""
         with self._writing():
-            row = _sound(self._row(session_id))
+            row = _validated(self._row(session_id))
             info = msgspec.structs.replace(info_of(row), **changes)
             self._replace(row, _with_info(row, info))
             return info
@@ -116,7 +116,7 @@ class Database:
         return SessionPage(
             [info_of(row) for row in shown],
             encode_cursor(*intact[-1]) if len(rows) > limit and intact else None,
-            frozenset(str(row.id) for row in shown if not row.is_sound),
+            frozenset(str(row.id) for row in shown if not row.is_valid),
         )
 
     def delete(self, session_id: str) -> None:
@@ -165,7 +165,7 @@ class Database:
         row = self._row(session_id)
         with tolerate_corruption():
             page = self._scan(READ, session_id, row.key, after, upto, upto)
-            if page.reached > after or not row.is_sound:
+            if page.reached > after or not row.is_valid:
                 return page
         # The damage stops the query: read the events one by one, up to the last that was written.
         end = min(upto, row.last, after + DAMAGED_PAGE_RECORDS)
@@ -256,7 +256,7 @@ class Database:
 
     def _replace(self, old: SessionRow, new: SessionRow) -> None:
         # A damaged row stays damaged.
-        right = new.expected_checksum if old.is_sound else ~new.expected_checksum
+        right = new.expected_checksum if old.is_valid else ~new.expected_checksum
         self._db.execute(
             "UPDATE sessions SET cwd = ?, archived = ?, touched = ?, last = ?, turn = ?, info = ?, checksum = ?"
             " WHERE key = ?",
@@ -284,11 +284,11 @@ class Database:
         try:
             found = self._db.execute(query, (start, event_key(row.key, MAX_NUMBER))).fetchone()
         except sqlite3.DatabaseError as error:
-            if not (is_corrupt(error) and row.is_sound):
+            if not (is_corrupt(error) and row.is_valid):
                 raise
             found = None
         highest = 0 if found is None else found[0] - start
-        return LogPosition(max(highest, row.last), row.turn) if row.is_sound else LogPosition(highest, 0)
+        return LogPosition(max(highest, row.last), row.turn) if row.is_valid else LogPosition(highest, 0)
 
     def _scan(self, query: str, session_id: str, key: int, after: int, end: int, upto: int) -> RecordPage:
         start, seed = event_key(key, 0), seed_of(session_id)
@@ -317,8 +317,8 @@ class Database:
         return []
 
 
-def _sound(row: SessionRow) -> SessionRow:
-    if not row.is_sound:
+def _validated(row: SessionRow) -> SessionRow:
+    if not row.is_valid:
         raise StoreError(f"the entry of session {row.id} is damaged")
     return row
 
@@ -330,7 +330,7 @@ def _with_info(row: SessionRow, info: SessionInfo) -> SessionRow:
 
 def _advanced(row: SessionRow, batch: Batch) -> SessionRow:
     """Return the row as it is after a batch."""
-    if batch.title is not UNSET and row.is_sound:
+    if batch.title is not UNSET and row.is_valid:
         row = _with_info(row, msgspec.structs.replace(info_of(row), title=batch.title))
     for record in batch.records:
         if record.kind in ("begin", "end"):

@@ -36,13 +36,13 @@ class SessionRow(NamedTuple):
         return zlib.crc32(msgspec.json.encode(self[:-1]))
 
     @property
-    def is_sound(self) -> bool:
+    def is_valid(self) -> bool:
         return self.checksum == self.expected_checksum
 
 
 def info_of(row: SessionRow) -> SessionInfo:
     """Return the session's list entry; for a damaged one only id and directory."""
-    if row.is_sound:
+    if row.is_valid:
         return msgspec.structs.replace(_decode_info(row.info), updated_at=timestamp(row.touched))
     return SessionInfo(session_id=str(row.id), cwd=str(row.cwd))
 
