@@ -65,7 +65,7 @@ class ForeignPeer:
     start: Callable[[str], list[str]]
     """The command of a part, which is `client` or `agent`, or one of these with `_v2`."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The programs that its environment must have."""
+    """The environment variables that it needs."""
 
     def program(self, part: str) -> list[str]:
         """Return the command of its `client` or `agent`."""

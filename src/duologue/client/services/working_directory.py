@@ -11,7 +11,7 @@ from pathlib import Path
 from duologue.errors import InvalidParams
 
 OPEN_FILES = "/proc/self/fd"
-"""The directory in which Linux shows the open files of a process. Elsewhere device and inode are compared before a command starts."""
+"""The open files of a process, on Linux. Elsewhere device and inode are compared before a command starts."""
 
 
 @dataclass(frozen=True)
