@@ -62,7 +62,7 @@ streams = st.lists(
 ).map(b"".join)
 
 
-@given(stream=streams, places=st.lists(st.integers(0, 400)), limit=st.integers(1, 20))
+@given(stream=streams, positions=st.lists(st.integers(0, 400)), limit=st.integers(1, 20))
 def test_frames_follow_the_rules_however_the_stream_is_sliced(stream: bytes, positions: list[int], limit: int) -> None:
     assert frames_of(sliced(stream, positions), limit) == expected_frames(stream, limit)
 
