@@ -112,7 +112,9 @@ async def test_with_debug_the_text_of_an_exception_is_sent_too(accident: Excepti
     caught = await caught_from(accident, debug=True)
 
     assert type(caught) is InternalError
-    expected = "ValueError: what happened" if isinstance(accident, ValueError) else "Unprintable: its text could not be read"
+    expected = (
+        "ValueError: what happened" if isinstance(accident, ValueError) else "Unprintable: its text could not be read"
+    )
     assert caught.message.startswith(expected)
 
 
