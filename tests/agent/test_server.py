@@ -191,7 +191,7 @@ def test_callers_share_only_the_listed_attributes_of_an_agent() -> None:
 def test_callers_share_only_configuration_and_registries_of_handlers(name: str) -> None:
     """Registries are filled by the author before the agent serves; nothing else that is shared can change."""
     value = vars(Agent[Any]("x"))[name]
-    registries = ("_request_hooks", "_open_hooks", "_commands", "_extensions", "_login_methods", "_meta")
+    registries = ("_request_hooks", "_open_hooks", "_commands", "_extensions", "_auth_methods", "_meta")
 
     assert isinstance(value, list | dict | set) == (name in registries)
 

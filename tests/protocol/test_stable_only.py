@@ -186,7 +186,7 @@ async def test_an_agent_answers_features_that_are_not_switched_on_with_no_such_m
                 lambda: remote._proxy.archive_session(session.id, True),
                 lambda: remote._proxy.set_title(session.id, "Mine"),
                 remote._proxy.list_providers,
-                remote._proxy.login_status,
+                remote._proxy.auth_status,
             )
             for ask in asked:
                 with pytest.raises(MethodNotFound):

@@ -45,7 +45,7 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 PromptHandler: TypeAlias = Callable[[Turn[Any]], Awaitable[Any]]
 CommandHandler: TypeAlias = Callable[[Turn[Any], str], Awaitable[Any]]
-LoginHandler: TypeAlias = Callable[..., Awaitable[None]]
+AuthHandler: TypeAlias = Callable[..., Awaitable[None]]
 Accepts: TypeAlias = Literal["image", "audio", "resource"]
 
 
@@ -110,7 +110,7 @@ class Agent(Generic[S]):
         self._accepts = accepts
         self._system_prompt = system_prompt
         self._mcp = mcp
-        self._login_required = login_required
+        self._auth_required = login_required
         self._meta = meta or {}
         self._permission_timeout = permission_timeout
         self._cancel_timeout = cancel_timeout
@@ -124,7 +124,7 @@ class Agent(Generic[S]):
         self._request_hooks: list[Callable[[RequestMeta], object]] = []
         self._open_hooks: list[Callable[[Session[Any]], Awaitable[None]]] = []
         self._commands: dict[str, tuple[AvailableCommand, CommandHandler]] = {}
-        self._login_methods: dict[str, tuple[AuthMethod, LoginHandler | None]] = {}
+        self._auth_methods: dict[str, tuple[AuthMethod, AuthHandler | None]] = {}
         self._logout_handler: Callable[[], Awaitable[None]] | None = None
         self._status_handler: Callable[[], Awaitable[AuthStatus | str]] | None = None
         self._extensions: list[Extension] = []
@@ -202,7 +202,7 @@ class Agent(Generic[S]):
         """
 
         def register(handler: T) -> T:
-            self._login_methods[method_id] = (
+            self._auth_methods[method_id] = (
                 AuthMethod(method_id=method_id, name=name, description=description, meta=meta),
                 handler,
             )
@@ -230,7 +230,7 @@ class Agent(Generic[S]):
             env=env or {},
             meta=meta,
         )
-        self._login_methods[method_id] = (method, None)
+        self._auth_methods[method_id] = (method, None)
 
     def on_logout(self, handler: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         """Register the handler that logs the user out."""

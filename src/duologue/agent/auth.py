@@ -1,4 +1,4 @@
-"""The login state of one client of an agent."""
+"""Whether one client of an agent is authenticated."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from duologue.protocol.values import AuthStatus
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
 
-LOGGED_IN = ("authenticated", "not_required")
+AUTHENTICATED = ("authenticated", "not_required")
 """States in which the user does not have to log in."""
 
 
-class Login:
-    """The login of one client."""
+class AuthState:
+    """The authentication of one client: whether it has succeeded, and the status last sent."""
 
     def __init__(self, agent: Agent[Any]) -> None:
         self._agent = agent
-        self._is_logged_in = False
+        self._is_authenticated = False
         self._sent: AuthStatus | None = None
         self.client: ClientProxy | None = None
 
-    async def login(self, method_id: str, credentials: JsonObject) -> None:
-        """Log in by a registered method.
+    async def authenticate(self, method_id: str, credentials: JsonObject) -> None:
+        """Authenticate by a registered method.
 
         Args:
             method_id: The id of the method.
@@ -36,23 +36,23 @@ class Login:
         Raises:
             InvalidParams: There is no such method, or it works in a terminal only.
         """
-        _, handler = self._agent._login_methods.get(method_id, (None, None))
+        _, handler = self._agent._auth_methods.get(method_id, (None, None))
         if handler is None:
-            known = ", ".join(name for name, (_, handler) in self._agent._login_methods.items() if handler) or "none"
+            known = ", ".join(name for name, (_, handler) in self._agent._auth_methods.items() if handler) or "none"
             raise InvalidParams(f"$.methodId: no such login method: {method_id[:200]!r} (known: {known})")
         await (handler(credentials) if inspect.signature(handler).parameters else handler())
-        self._is_logged_in = True
+        self._is_authenticated = True
         await self._send_status()
 
     async def logout(self) -> None:
-        """Log out; open sessions stay open, but their prompts are rejected until the next login."""
+        """Log out; open sessions stay open, but their prompts are rejected until the next authentication."""
         if self._agent._logout_handler is not None:
             await self._agent._logout_handler()
-        self._is_logged_in = False
+        self._is_authenticated = False
         await self._send_status()
 
     async def status(self) -> AuthStatus:
-        """Return the login status from the author's handler.
+        """Return the authentication status from the author's handler.
 
         Raises:
             MethodNotFound: The agent has no such handler.
@@ -69,18 +69,18 @@ class Login:
         """Check that the user has logged in, if the agent requires it.
 
         Raises:
-            AuthenticationRequired: The user has not; the message names the login methods.
+            AuthenticationRequired: The user has not; the message names the methods.
         """
-        if not self._agent._login_required or self._is_logged_in:
+        if not self._agent._auth_required or self._is_authenticated:
             return
         if self._agent._status_handler is not None:
-            self._is_logged_in = (await self.status()).state in LOGGED_IN
-        if not self._is_logged_in:
-            names = ", ".join(method.name for method, _ in self._agent._login_methods.values()) or "no method"
+            self._is_authenticated = (await self.status()).state in AUTHENTICATED
+        if not self._is_authenticated:
+            names = ", ".join(method.name for method, _ in self._agent._auth_methods.values()) or "no method"
             raise AuthenticationRequired(f"log in first ({names})")
 
     async def _send_status(self) -> None:
-        """Send the login status to the client if it has changed."""
+        """Send the authentication status to the client if it has changed."""
         if self._agent._status_handler is None or self.client is None:
             return
         status = await self.status()

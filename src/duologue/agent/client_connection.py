@@ -1,4 +1,4 @@
-"""The agent's side of one connection: the client's login state and its open sessions."""
+"""The agent's side of one connection: whether its client is authenticated, and its open sessions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from duologue.agent.auth import Login
+from duologue.agent.auth import AuthState
 from duologue.agent.providers import Providers
 from duologue.agent.session import Session
 from duologue.agent.session_opener import SessionOpener, normal_path
@@ -57,7 +57,7 @@ class ClientConnection:
 
     def __init__(self, agent: Agent[Any]) -> None:
         self._agent = agent
-        self._login = Login(agent)
+        self._auth = AuthState(agent)
         self._sessions: dict[str, Session[Any]] = {}
         self._opener: SessionOpener | None = None
 
@@ -77,15 +77,15 @@ class ClientConnection:
         for hook in self._agent._request_hooks:
             hook(request)
 
-    # --- initialize and login
+    # --- initialize and authentication
 
     async def initialize(
         self, info: Implementation | None, capabilities: ClientCapabilities, client: ClientProxy
     ) -> InitializeResult:
-        self._login.client = client
+        self._auth.client = client
         self._opener = SessionOpener(self._agent, client, self._sessions)
-        methods = [method for method, _ in self._agent._login_methods.values()]
-        return InitializeResult(info=self._agent.info, capabilities=self._capabilities(), login_methods=methods)
+        methods = [method for method, _ in self._agent._auth_methods.values()]
+        return InitializeResult(info=self._agent.info, capabilities=self._capabilities(), auth_methods=methods)
 
     def _capabilities(self) -> AgentCapabilities:
         agent = self._agent
@@ -119,26 +119,26 @@ class ClientConnection:
             meta=meta or None,
         )
 
-    async def login(self, method_id: str, meta: JsonObject | None) -> None:
-        await self._login.login(method_id, _credentials(meta))
+    async def authenticate(self, method_id: str, meta: JsonObject | None) -> None:
+        await self._auth.authenticate(method_id, _credentials(meta))
 
     async def logout(self) -> None:
-        await self._login.logout()
+        await self._auth.logout()
 
-    async def login_status(self) -> AuthStatus:
-        return await self._login.status()
+    async def auth_status(self) -> AuthStatus:
+        return await self._auth.status()
 
     # --- sessions
 
     @_reports_store_errors
     async def new_session(self, setup: SessionParams) -> SessionOpened:
-        await self._login.check()
+        await self._auth.check()
         check_setup(setup, self._agent)
         return await self._sessions_opener().new(setup)
 
     @_reports_store_errors
     async def open_session(self, session_id: str, setup: SessionParams, *, replay: bool) -> SessionOpened:
-        await self._login.check()
+        await self._auth.check()
         check_setup(setup, self._agent)
         session = self._sessions.get(session_id)
         if session is not None and session._announced.is_set():
@@ -147,7 +147,7 @@ class ClientConnection:
 
     @_reports_store_errors
     async def fork_session(self, session_id: str, setup: SessionParams) -> SessionOpened:
-        await self._login.check()
+        await self._auth.check()
         check_setup(setup, self._agent)
         return await self._sessions_opener().fork(session_id, setup, self._store())
 
@@ -171,7 +171,7 @@ class ClientConnection:
     async def list_sessions(
         self, cwd: str | None, cursor: str | None, archived: str
     ) -> tuple[list[SessionInfo], str | None]:
-        await self._login.check()
+        await self._auth.check()
         if cwd is not None:
             check_absolute("cwd", cwd)
         directory = None if cwd is None else normal_path(cwd)
@@ -184,13 +184,13 @@ class ClientConnection:
 
     @_reports_store_errors
     async def delete_session(self, session_id: str) -> None:
-        await self._login.check()
+        await self._auth.check()
         await self._end(session_id)
         await self._sessions_opener().delete(session_id, self._store())
 
     @_reports_store_errors
     async def archive_session(self, session_id: str, is_archived: bool) -> None:
-        await self._login.check()
+        await self._auth.check()
         if is_archived:
             await self._end(session_id)
             self._sessions_opener().ensure_not_open(session_id)
@@ -198,7 +198,7 @@ class ClientConnection:
 
     @_reports_store_errors
     async def session_status(self, session_id: str) -> str:
-        await self._login.check()
+        await self._auth.check()
         if session_id in self._agent._open_sessions:
             return "open"
         await self._store().info(session_id)
@@ -206,7 +206,7 @@ class ClientConnection:
 
     @_reports_store_errors
     async def set_title(self, session_id: str, title: str) -> str:
-        await self._login.check()
+        await self._auth.check()
         title = " ".join(title.split())[:MAX_TITLE].rstrip()
         if not title:
             raise InvalidParams("$.title: is empty")
@@ -237,7 +237,7 @@ class ClientConnection:
         handler = self._handler_for(prompt)
 
         async def begin() -> None:
-            await self._login.check()
+            await self._auth.check()
             if inserted is not None:
                 await inserted(turn.message_id)
 
@@ -322,7 +322,7 @@ class ClientConnection:
 
     def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> None:
         for session in self._agent._open_sessions.values():
-            if session._client is self._login.client:
+            if session._client is self._auth.client:
                 session._on_mcp_message(server_id, request_id, method, params)
 
 

@@ -1,4 +1,4 @@
-"""A connected agent: its sessions, its login, its providers and its custom methods."""
+"""A connected agent: its sessions, authentication, providers and custom methods."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class RemoteAgent(AgentSessions):
         self._generation += 1
         self.info = live.initialize_result.info
         self.capabilities = live.initialize_result.capabilities
-        self.login_methods = live.initialize_result.login_methods
+        self.login_methods = live.initialize_result.auth_methods
         self._request_handler.on_initialized(self.info)
 
     @property
@@ -91,20 +91,24 @@ class RemoteAgent(AgentSessions):
         return self.connection.is_closed
 
     async def _request(
-        self, send: Callable[[AgentProxy], Awaitable[T]], session: ClientSession | None = None, *, logs_in: bool = True
+        self,
+        send: Callable[[AgentProxy], Awaitable[T]],
+        session: ClientSession | None = None,
+        *,
+        authenticates: bool = True,
     ) -> T:
         """Send a request, after starting a lost agent again and reopening the session; log in and retry once.
 
         Args:
             send: Sends the request.
             session: The session of the request, which is reopened first if the agent was started again.
-            logs_in: Log in if the agent requires it.
+            authenticates: Authenticate if the agent requires it.
         """
         since = self._authenticator.count
         try:
             return await self._attempt(send, session)
         except AuthenticationRequired as error:
-            if not logs_in:
+            if not authenticates:
                 raise
             await self._authenticator.authenticate(self, error, since, session)
         return await self._attempt(send, session)
@@ -134,7 +138,7 @@ class RemoteAgent(AgentSessions):
         self._request_handler.add(session)
         return session
 
-    # --- login
+    # --- authentication
 
     async def login(self, method_id: str) -> None:
         """Log in with one of `login_methods`.
@@ -144,7 +148,7 @@ class RemoteAgent(AgentSessions):
             AuthenticationRequired: The login failed.
         """
         await self._supervisor.ensure_connected()
-        await self._authenticator.log_in(self, method_id)
+        await self._authenticator.authenticate_by(self, method_id)
 
     async def logout(self) -> None:
         """Log out.
@@ -153,7 +157,7 @@ class RemoteAgent(AgentSessions):
             MethodNotFound: The agent does not support it.
         """
         self._require("logout", "log out")
-        await self._request(lambda proxy: proxy.logout(), logs_in=False)
+        await self._request(lambda proxy: proxy.logout(), authenticates=False)
 
     async def login_status(self) -> AuthStatus:
         """Return whether a user is logged in, and which one (unstable).
@@ -161,8 +165,8 @@ class RemoteAgent(AgentSessions):
         Raises:
             MethodNotFound: The agent does not report it.
         """
-        self._require("login_status", "tell who is logged in")
-        return await self._request(lambda proxy: proxy.login_status(), logs_in=False)
+        self._require("login_status", "report who is logged in")
+        return await self._request(lambda proxy: proxy.auth_status(), authenticates=False)
 
     # --- providers and custom methods
 

@@ -1,4 +1,4 @@
-"""Login: choosing one of the agent's methods, and running it.
+"""Authentication: choosing one of the agent's methods, and running it.
 
     agent        the agent is sent `authenticate` and logs in by itself, for example in a browser
     terminal     the agent's program runs once more on the user's terminal, with the arguments of the method
@@ -91,16 +91,16 @@ class AuthOptions:
 
 
 class Authenticator:
-    """Logs in to one agent.
+    """Authenticates the user to one agent.
 
     Attributes:
-        count: Number of logins so far: a request that was sent before the last one is only sent again.
+        count: Number of authentications so far: a request that was sent before the last one is only sent again.
     """
 
-    def __init__(self, target: AgentTarget, login: AuthOptions | None) -> None:
+    def __init__(self, target: AgentTarget, options: AuthOptions | None) -> None:
         self.count = 0
         self._target = target
-        self._login = login
+        self._options = options
         self._lock = asyncio.Lock()
         self._environment = inherited(target.env)
 
@@ -126,16 +126,16 @@ class Authenticator:
             if self.count != since:
                 return  # another request has logged in meanwhile
             methods = agent.login_methods
-            method = await self._login.pick(methods) if self._login is not None and methods else None
+            method = await self._options.pick(methods) if self._options is not None and methods else None
             if method is None:
                 raise AuthenticationRequired(self._advice(error, methods), data=error.data) from error
             try:
-                await self._log_in(agent, method)
+                await self._authenticate(agent, method)
             except DuologueError as failure:
                 message = f"logging in by {escape_line(method.name)!r} failed: {failure}"
                 raise AuthenticationRequired(message, data=error.data) from failure
 
-    async def log_in(self, agent: RemoteAgent, method_id: str) -> None:
+    async def authenticate_by(self, agent: RemoteAgent, method_id: str) -> None:
         """Log in with a method that the agent offers.
 
         Raises:
@@ -143,20 +143,20 @@ class Authenticator:
             AuthenticationRequired: The login failed.
         """
         async with self._lock:
-            await self._log_in(agent, find(agent.login_methods, method_id))
+            await self._authenticate(agent, find(agent.login_methods, method_id))
 
-    async def _log_in(self, agent: RemoteAgent, method: AuthMethod) -> None:
+    async def _authenticate(self, agent: RemoteAgent, method: AuthMethod) -> None:
         if method.is_terminal or _foreign_program(method) is not None:
             await self._in_terminal(agent, method)
         elif (wanted := _wanted_variables(method)) is not None:
             await self._by_variables(agent, method, wanted)
         else:
-            await agent._proxy.login(method.method_id)
+            await agent._proxy.authenticate(method.method_id)
         self.count += 1
 
     async def _in_terminal(self, agent: RemoteAgent, method: AuthMethod) -> None:
         program = program_for(self._target, method)
-        run = self._login.run if self._login is not None and self._login.run is not None else on_own_terminal
+        run = self._options.run if self._options is not None and self._options.run is not None else on_own_terminal
         status = await run(program)
         if status != 0:
             raise AuthenticationRequired(f"`{shlex.join(program.argv)}` ended with {status}")
@@ -174,7 +174,7 @@ class Authenticator:
         ):
             await agent._supervisor.reconnect()  # a process has the environment of its start
             self._environment = environment
-        await agent._proxy.login(method.method_id)
+        await agent._proxy.authenticate(method.method_id)
 
     def _advice(self, error: AuthenticationRequired, methods: Sequence[AuthMethod]) -> str:
         if not methods:
@@ -278,11 +278,11 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(map(escape_line, names))
 
 
-def can_use_terminal(target: AgentTarget, login: AuthOptions | None) -> bool:
+def can_use_terminal(target: AgentTarget, options: AuthOptions | None) -> bool:
     """Return True if a login in a terminal can run: the client starts the agent, and its user has a terminal."""
     if target.command is None:
         return False
-    if login is not None and login.run is not None:
+    if options is not None and options.run is not None:
         return True
     try:
         with _terminal():

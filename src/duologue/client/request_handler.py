@@ -89,7 +89,7 @@ class ClientRequestHandler:
         self._budget = ByteBudget()
         self._elicitations = Elicitations(on_elicit)
         self._on_elicitation_complete = on_elicitation_complete
-        self._on_login_status = on_login_status
+        self._on_auth_status = on_login_status
         self._answers: dict[type[ClientRequest[Any]], Callable[[Any], Awaitable[Any]]] = {
             ReadFile: self._read_file,
             WriteFile: self._write_file,
@@ -274,7 +274,7 @@ class ClientRequestHandler:
             raise MethodNotFound("this client offers no terminals")
         return self.terminals
 
-    # --- elicitation, login and MCP
+    # --- elicitation, authentication and MCP
 
     async def elicit(self, elicitation: Elicitation) -> ElicitationAnswer:
         with self.activity.suspended(elicitation.session_id):
@@ -284,9 +284,9 @@ class ClientRequestHandler:
         if self._on_elicitation_complete is not None:
             self._on_elicitation_complete(elicitation_id)
 
-    async def login_status_changed(self, status: AuthStatus) -> None:
-        if self._on_login_status is not None:
-            self._on_login_status(status)
+    async def auth_status_changed(self, status: AuthStatus) -> None:
+        if self._on_auth_status is not None:
+            self._on_auth_status(status)
 
     async def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject:
         return await self.offered.answer(server_id, request_id, method, params)

@@ -10,7 +10,7 @@ from duologue.schema import v1
 from duologue.schema.base import JsonObject, JsonValue
 
 AUTHENTICATION_FAILED = -32001
-INVALID_LOGIN_METHOD = -32002
+INVALID_AUTH_METHOD = -32002
 RESOURCE_NOT_FOUND = -32003
 PERMISSION_DENIED = -32004
 SESSION_NOT_FOUND = -32005
@@ -43,7 +43,7 @@ def write_code(error: JsonObject) -> bool:
     return True
 
 
-def _login_errors(message: OpenMessage) -> list[JsonObject]:
+def _auth_errors(message: OpenMessage) -> list[JsonObject]:
     return body(message) if message.request.method == v1.AUTHENTICATE.name else []
 
 
@@ -75,8 +75,8 @@ RULES = (
         "-32002 as the answer to `authenticate`",
         "-32602",
         (("error", ""),),
-        each(_login_errors, replacing("code", {INVALID_LOGIN_METHOD: InvalidParams.code})),
-        each(_login_errors, replacing("code", {InvalidParams.code: INVALID_LOGIN_METHOD})),
+        each(_auth_errors, replacing("code", {INVALID_AUTH_METHOD: InvalidParams.code})),
+        each(_auth_errors, replacing("code", {InvalidParams.code: INVALID_AUTH_METHOD})),
     ),
     Rule(
         "error-code",

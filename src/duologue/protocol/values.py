@@ -175,7 +175,7 @@ class InitializeResult(Struct, frozen=True, kw_only=True):
 
     info: Implementation | None
     capabilities: AgentCapabilities
-    login_methods: list[AuthMethod] = []
+    auth_methods: list[AuthMethod] = []
 
 
 class SessionOpened(Struct, frozen=True, kw_only=True):

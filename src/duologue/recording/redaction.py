@@ -1,6 +1,6 @@
 """Remove secrets from messages before they are written to a file.
 
-By position: values of `env` and `headers`, everything a login carries except its method, members and command line
+By position: values of `env` and `headers`, everything that authenticates except the method, members and command-line
 options whose name says secret. By appearance: bearer tokens, well-known key prefixes, private keys, `TOKEN=…` (also
 quoted, in JSON or in TOML), secrets in the query of a URL. Secrets typed into a prompt are found by appearance only.
 """
@@ -50,7 +50,7 @@ shpat_ shpca_ shppa_ shpss_ dop_v1_ dckr_pat_ lin_api_ nvapi- tvly- pplx- xai- g
 _PREFILTER = tuple(_MARKERS.split())
 """Every match of `_QUOTED_ASSIGNMENT` and `_SECRET_VALUE` contains one of these."""
 
-_LOGINS = ("authenticate", "auth/login")
+_AUTH_REQUESTS = ("authenticate", "auth/login")
 _ENCODED = ("data", "blob")
 _LONG = 4096
 """Longer encoded data is not searched: images and audio in base64 show no secrets, and searching megabytes is slow."""
@@ -64,7 +64,7 @@ def redact(message: Any) -> Any:
     """Return the message without its secrets."""
     if _is_object(message):
         params = message.get("params")
-        if message.get("method") in _LOGINS and _is_object(params):
+        if message.get("method") in _AUTH_REQUESTS and _is_object(params):
             return {**message, "params": {"methodId": params.get("methodId")}}
         return {name: _member(name, value) for name, value in message.items()}
     if _is_array(message):

@@ -97,9 +97,9 @@ def test_capabilities_of_version_2_mean_the_same_after_the_round_trip() -> None:
         answer = read("InitializeResponse", wire)
         if answer.capabilities.session is None:
             continue
-        offered = setup.agent_capabilities_from_wire(answer.capabilities, has_logins=True)
+        offered = setup.agent_capabilities_from_wire(answer.capabilities, has_auth_methods=True)
         assert offered.logout
-        again = setup.agent_capabilities_from_wire(setup.agent_capabilities_to_wire(offered), has_logins=True)
+        again = setup.agent_capabilities_from_wire(setup.agent_capabilities_to_wire(offered), has_auth_methods=True)
         assert again == offered
 
 

@@ -84,7 +84,7 @@ class AgentMethods(ABC):
             ("archive", schema.SESSION_UNARCHIVE, self._unarchive),
             ("status", schema.SESSION_STATUS, self._status),
             ("title", schema.SESSION_SET_TITLE, self._set_title),
-            ("login_status", schema.AUTH_STATUS, self._login_status),
+            ("login_status", schema.AUTH_STATUS, self._auth_status),
             ("mcp_acp", schema.MCP_MESSAGE_NOTIFICATION, self._mcp_message),
             ("providers", schema.PROVIDERS_LIST, self._list_providers),
             ("providers", schema.PROVIDERS_SET, self._set_provider),
@@ -211,10 +211,10 @@ class AgentMethods(ABC):
         title = await self._agent.set_title(params.session_id, params.title)
         return self.schema.SetSessionTitleResponse(title=title)
 
-    # --- login, providers and MCP
+    # --- authentication, providers and MCP
 
-    async def _login_status(self, context: Context, params: Any) -> Any:
-        return auth_status_to_wire(self.schema, await self._agent.login_status(), self.schema.AuthStatusResponse)
+    async def _auth_status(self, context: Context, params: Any) -> Any:
+        return auth_status_to_wire(self.schema, await self._agent.auth_status(), self.schema.AuthStatusResponse)
 
     async def _list_providers(self, context: Context, params: Any) -> Any:
         providers = [self._provider_to_wire(provider) for provider in await self._agent.list_providers()]

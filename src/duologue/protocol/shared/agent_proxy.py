@@ -98,12 +98,12 @@ class AgentProxy(ABC):
     # --- authentication
 
     @abstractmethod
-    async def login(self, method_id: str) -> None: ...
+    async def authenticate(self, method_id: str) -> None: ...
 
     @abstractmethod
     async def logout(self) -> None: ...
 
-    async def login_status(self) -> AuthStatus:
+    async def auth_status(self) -> AuthStatus:
         return auth_status_from_wire(await self._ask(self.schema.AUTH_STATUS, self.schema.AuthStatusRequest()))
 
     # --- sessions

@@ -46,7 +46,7 @@ class ClientMethods(ABC):
         self._handlers = handlers
         schema = self.schema
         self._on_notification(schema.SESSION_UPDATE, self._update)
-        self._on_notification(schema.AUTH_STATUS_UPDATE, self._login_status)
+        self._on_notification(schema.AUTH_STATUS_UPDATE, self._auth_status)
         self._on_notification(schema.ELICITATION_COMPLETE, self._elicitation_completed)
         if feature_filter.serves(schema.MCP_MESSAGE):
             self._on_request(schema.MCP_MESSAGE, self._mcp_message)
@@ -184,8 +184,8 @@ class ClientMethods(ABC):
     async def _elicitation_completed(self, context: Context, params: Any) -> None:
         await self._client.elicitation_completed(params.elicitation_id)
 
-    async def _login_status(self, context: Context, params: Any) -> None:
-        await self._client.login_status_changed(auth_status_from_wire(params))
+    async def _auth_status(self, context: Context, params: Any) -> None:
+        await self._client.auth_status_changed(auth_status_from_wire(params))
 
     async def _mcp_message(self, context: Context, params: Any) -> Any:
         answer = await self._client.mcp_message(params.server_id, params.request_id, params.method, params.params)

@@ -53,7 +53,7 @@ class V1AgentMethods(AgentMethods):
         self.unregister(result.capabilities)
         methods = [
             auth_method_to_wire(method)
-            for method in result.login_methods
+            for method in result.auth_methods
             if capabilities.terminal_login or not method.is_terminal
         ]
         return v1.InitializeResponse(
@@ -76,10 +76,10 @@ class V1AgentMethods(AgentMethods):
             ("logout", v1.LOGOUT, self._logout),
         ]
 
-    # --- login
+    # --- authentication
 
     async def _authenticate(self, context: Context, params: v1.AuthenticateRequest) -> v1.AuthenticateResponse:
-        await self._agent.login(params.method_id, params.meta)
+        await self._agent.authenticate(params.method_id, params.meta)
         return v1.AuthenticateResponse()
 
     async def _logout(self, context: Context, params: v1.LogoutRequest) -> v1.LogoutResponse:

@@ -75,12 +75,12 @@ class V1AgentProxy(AgentProxy):
         return InitializeResult(
             info=implementation_from_wire(answer.agent_info),
             capabilities=agent_capabilities_from_wire(answer.agent_capabilities),
-            login_methods=[auth_method_from_wire(method) for method in answer.auth_methods],
+            auth_methods=[auth_method_from_wire(method) for method in answer.auth_methods],
         )
 
     # --- authentication
 
-    async def login(self, method_id: str) -> None:
+    async def authenticate(self, method_id: str) -> None:
         await self._request(v1.AUTHENTICATE, v1.AuthenticateRequest(method_id=method_id))
 
     async def logout(self) -> None:

@@ -48,7 +48,7 @@ class V2AgentMethods(AgentMethods):
         self._client = V2ClientProxy(context.connection, client, offered, self._filter)
         result = await self._agent.initialize(client, offered, self._client)
         self.unregister(result.capabilities)
-        methods = [m for m in result.login_methods if offered.terminal_login or not m.is_terminal]
+        methods = [m for m in result.auth_methods if offered.terminal_login or not m.is_terminal]
         if not methods:
             self._handlers.off(v2.AUTH_LOGIN)
             self._handlers.off(v2.AUTH_LOGOUT)
@@ -65,7 +65,7 @@ class V2AgentMethods(AgentMethods):
 
     def _own_routes(self) -> list[Route]:
         return [
-            (None, v2.AUTH_LOGIN, self._login),
+            (None, v2.AUTH_LOGIN, self._authenticate),
             (None, v2.AUTH_LOGOUT, self._logout),
             (None, v2.SESSION_PROMPT, self._prompt),
             (None, v2.SESSION_RESUME, self._resume),
@@ -77,8 +77,8 @@ class V2AgentMethods(AgentMethods):
 
     # --- authentication
 
-    async def _login(self, context: Context, params: v2.LoginAuthRequest) -> v2.LoginAuthResponse:
-        await self._agent.login(params.method_id, params.meta)
+    async def _authenticate(self, context: Context, params: v2.LoginAuthRequest) -> v2.LoginAuthResponse:
+        await self._agent.authenticate(params.method_id, params.meta)
         return v2.LoginAuthResponse()
 
     async def _logout(self, context: Context, params: v2.LogoutAuthRequest) -> v2.LogoutAuthResponse:

@@ -116,13 +116,13 @@ class V2AgentProxy(AgentProxy):
         read = decode(v2.InitializeResponse, msgspec.json.encode(answer))
         return InitializeResult(
             info=implementation_from_wire(read.info),
-            capabilities=agent_capabilities_from_wire(read.capabilities, has_logins=bool(read.auth_methods)),
-            login_methods=[auth_method_from_wire(method) for method in read.auth_methods],
+            capabilities=agent_capabilities_from_wire(read.capabilities, has_auth_methods=bool(read.auth_methods)),
+            auth_methods=[auth_method_from_wire(method) for method in read.auth_methods],
         )
 
     # --- authentication
 
-    async def login(self, method_id: str) -> None:
+    async def authenticate(self, method_id: str) -> None:
         await self._request(v2.AUTH_LOGIN, v2.LoginAuthRequest(method_id=method_id))
 
     async def logout(self) -> None:

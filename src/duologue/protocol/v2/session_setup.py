@@ -39,9 +39,9 @@ def agent_capabilities_to_wire(capabilities: AgentCapabilities) -> v2.AgentCapab
     return capabilities_to_wire(structs.replace(capabilities, load=True), v2.AgentCapabilities, 2)
 
 
-def agent_capabilities_from_wire(wire: v2.AgentCapabilities, *, has_logins: bool = False) -> AgentCapabilities:
+def agent_capabilities_from_wire(wire: v2.AgentCapabilities, *, has_auth_methods: bool = False) -> AgentCapabilities:
     """Read what an agent offers; an agent with authentication methods supports logout."""
-    return structs.replace(capabilities_from_wire(wire, AgentCapabilities, 2), logout=has_logins)
+    return structs.replace(capabilities_from_wire(wire, AgentCapabilities, 2), logout=has_auth_methods)
 
 
 def auth_method_to_wire(method: AuthMethod) -> v2.AuthMethod:

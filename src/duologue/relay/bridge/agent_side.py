@@ -52,8 +52,8 @@ class BridgeAgentHandler:
             await state.losses.report("mcp")
         return result
 
-    async def login(self, method_id: str, meta: JsonObject | None) -> None:
-        await self._state.ask(self._agent.login(method_id))
+    async def authenticate(self, method_id: str, meta: JsonObject | None) -> None:
+        await self._state.ask(self._agent.authenticate(method_id))
 
     async def logout(self) -> None:
         if not self._state.features.logout:
@@ -61,8 +61,8 @@ class BridgeAgentHandler:
             raise MethodNotFound("this agent cannot log out")
         await self._state.ask(self._agent.logout())
 
-    async def login_status(self) -> AuthStatus:
-        return await self._state.ask(self._agent.login_status())
+    async def auth_status(self) -> AuthStatus:
+        return await self._state.ask(self._agent.auth_status())
 
     # --- opening sessions
 

@@ -47,7 +47,7 @@ class BridgeClientHandler:
     async def elicitation_completed(self, elicitation_id: str) -> None:
         await self._state.client.complete_elicitation(elicitation_id)
 
-    async def login_status_changed(self, status: AuthStatus) -> None:
+    async def auth_status_changed(self, status: AuthStatus) -> None:
         await self._state.client.send_auth_status(status)
 
     # --- requests
