@@ -1,4 +1,4 @@
-"""Conversion between what the two sides mean and what is on the wire, one package per version of the protocol.
+"""Convert between the version-free model and the messages of the protocol, one package per version.
 
 What an agent does and what a user sees does not belong here. Agents, clients and relays may import it.
 """

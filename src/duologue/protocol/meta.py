@@ -1,4 +1,4 @@
-"""`_meta`: what the two sides attach to their messages, whatever the message is about.
+"""`_meta`: extra data that the two sides attach to any message.
 
 Inside the handler of a request, `current_request()` has the `_meta` of the request and of the answer:
 
