@@ -1,8 +1,9 @@
 """Check the words of source, tests and docs: plain English, by the glossary in `docs/project/glossary.md`.
 
 Docstrings, comments, string literals and test names must use the field's words and name the part that acts. Docstrings
-of functions must say in the imperative what the function does. Prints one line for each finding; exits with 1 if there
-is any.
+of functions must say in the imperative what the function does, and test names must state a behaviour. Names of modules'
+constants, classes, functions, arguments, attributes and variables must not contain private words. Prints one line for
+each finding; exits with 1 if there is any.
 
     python scripts/check_prose.py [PATH...] [--count]
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import itertools
 import re
 import sys
 import tokenize
@@ -59,6 +61,33 @@ BANNED = {
 }
 PATTERNS = [(re.compile(rf"\b(?:{words})\b", re.IGNORECASE), remedy) for words, remedy in BANNED.items()]
 
+# Words that no identifier may contain: `place` bans `place` and `in_place`, not `placeholder`.
+BANNED_NAMES = {
+    "said says told tell tells telling": "text, message, output, response; send, notify, report",
+    "heard hear hears unheard ear ears": "received, receive",
+    "judge judges judged judging": "policy, validator, decide, evaluate",
+    "place places": "path, directory, location, position, url",
+    "way ways": "route, method, transport, direction",
+    "nobody somebody anybody everybody whoever whom": "name the part: anonymous, unprivileged, unattended",
+    "person persons editor editors": "user, client",
+    "desk desks room rooms door doors house shelf shelves": "services, package, access, records",
+    "land site stage": "sandbox, server, client",
+    "spoken speak speaker speaking talk talks talking story stories": "version, writer, conversation, run",
+    "kept keeper keepers keeping": "saved, stored, remaining, recorded",
+    "wish wishes wished": "request, options, capabilities",
+    "picture pictures": "image, state",
+    "knob knobs misfit misfits harmless inert harm": "setting, validation error, safe, sanitized",
+    "crowd errand errands visitor visitors visit visits visited": "limit, cleanup, caller, connection",
+    "departures departed arrivals introduce introduced introduction introductions": "outgoing, incoming, initialize",
+    "patience restraint ladder": "timeout, wait, backoff",
+    "objection taste mortal witness poster mute deaf stranger strangers carefully homes finale": "see the glossary",
+}
+REMEDIES = {word: remedy for words, remedy in BANNED_NAMES.items() for word in words.split()}
+# Under these paths a word means what it says: the line editor of the console, the editors that have a docs page.
+ALLOWED_NAMES = {"src/duologue/cli": {"editor"}, "tests/config": {"editor"}}
+WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
+RIDDLE = re.compile(r"test_(what|who|which|how)_")
+
 # How the first line of a docstring must not begin: it says a situation, not an action.
 NOT_IMPERATIVE = re.compile(
     r"(Whether|What|Who|Whose|How|The|An?|It|Its|Is|Are|If|All|One|Nothing|As|This|These|That|Those|Same|Another|There"
@@ -91,13 +120,10 @@ def findings_in(path: Path) -> Iterator[Finding]:
         if "# not prose" in lines[line - 1]:
             continue
         yield from (Finding(shown, line, found) for found in _words_in(prose))
+    allowed = {word for prefix, words in ALLOWED_NAMES.items() if shown.is_relative_to(prefix) for word in words}
     for node in ast.walk(tree):
-        for line, found in _docstring_of(node):
+        for line, found in (*_docstring_of(node), *_attribute_docstrings_of(node), *_names_of(node, allowed)):
             yield Finding(shown, line, found)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-            yield from (
-                Finding(shown, node.lineno, f"test name: {found}") for found in _words_in(node.name.replace("_", " "))
-            )
 
 
 def _words_in(text: str) -> Iterator[str]:
@@ -114,6 +140,27 @@ def _texts_of(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.lineno, node.value
+
+
+def _names_of(node: ast.AST, allowed: set[str]) -> Iterator[tuple[int, str]]:
+    """Yield what is wrong with the names that a node defines."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name.startswith("test_"):
+            yield from ((node.lineno, f"test name: {found}") for found in _words_in(name.replace("_", " ")))
+            if RIDDLE.match(name):
+                yield node.lineno, f"test name: states no behaviour: {name}"
+            return
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            pass
+        case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+            pass
+        case ast.alias(asname=str(name)) | ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            pass
+        case _:
+            return
+    for word in WORD.findall(name):
+        if word.lower() in REMEDIES and word.lower() not in allowed:
+            yield node.lineno, f'name "{name}": "{word}" (say: {REMEDIES[word.lower()]})'
 
 
 def _words_in_markdown(text: str) -> Iterator[tuple[int, str]]:
@@ -139,6 +186,17 @@ def _docstring_of(node: ast.AST) -> Iterator[tuple[int, str]]:
             yield line, f"not imperative: {first}"
     elif NOT_A_NOUN.match(first):
         yield line, f"says a situation, not a thing: {first}"
+
+
+def _attribute_docstrings_of(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield what is wrong with the first line of string literals that follow an assignment."""
+    body = getattr(node, "body", None)
+    for before, after in itertools.pairwise(body if isinstance(body, list) else ()):
+        match before, after:
+            case ast.Assign() | ast.AnnAssign(), ast.Expr(value=ast.Constant(value=str(text))):
+                first = text.strip().partition("\n")[0]
+                if NOT_A_NOUN.match(first):
+                    yield after.lineno, f"says a situation, not a thing: {first}"
 
 
 def _is_described_as_a_value(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

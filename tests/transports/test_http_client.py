@@ -154,7 +154,7 @@ async def test_a_response_that_is_cut_off_is_an_error(answer: bytes) -> None:
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
     ],
 )
-async def test_what_is_no_valid_response_is_an_error(answer: bytes) -> None:
+async def test_an_invalid_response_is_an_error(answer: bytes) -> None:
     async with reached(Scripted([answer])) as client:
         with pytest.raises(HttpError, match="no valid HTTP response"):
             await client.request("GET", {})

@@ -175,14 +175,14 @@ def patched_meta(before: JsonObject | None, patch: JsonObject | None | UnsetType
 
 def cut_content(parts: list[C], keep: int) -> list[C]:
     """Return the newest parts that take at most `keep` bytes; of a longer text, its end."""
-    kept: list[C] = []
+    remaining: list[C] = []
     for part in reversed(parts):
         size = memory_size(part)
         if size > keep:
-            if not kept and isinstance(part, TextContent):
+            if not remaining and isinstance(part, TextContent):
                 characters = keep * len(part.text) // size
-                kept.append(structs.replace(part, text=part.text[len(part.text) - characters :]))
+                remaining.append(structs.replace(part, text=part.text[len(part.text) - characters :]))
             break
         keep -= size
-        kept.append(part)
-    return kept[::-1]
+        remaining.append(part)
+    return remaining[::-1]

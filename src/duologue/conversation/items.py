@@ -32,7 +32,7 @@ RAW_OUTPUT_DEPTH = 4
 
 
 class Received(Struct, frozen=True, kw_only=True):
-    """What was received: an event, or an item of a transcript, where these fields have their defaults."""
+    """Something received: an event, or an item of a transcript, where these fields have their defaults."""
 
     raw: bytes = b""
     """The frame as received, in an event."""

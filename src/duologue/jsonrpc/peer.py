@@ -124,9 +124,9 @@ class Peer:
 
     def _requested(self, message: JsonRpcMessage, id: Id) -> JsonRpcMessage | None:
         method = message.method
-        objection = self._objection(id, "" if isinstance(method, UnsetType) else method)
-        if objection is not None:
-            self._reply_error(id, objection)
+        rejection = self._rejection(id, "" if isinstance(method, UnsetType) else method)
+        if rejection is not None:
+            self._reply_error(id, rejection)
             return None
         self.repeats_first = self.repeats_first and method == self._first_method
         if method == self._first_method:
@@ -135,7 +135,7 @@ class Peer:
         self._running.add(id)
         return message
 
-    def _objection(self, id: Id, method: str) -> RequestError | None:
+    def _rejection(self, id: Id, method: str) -> RequestError | None:
         """Return the error for a request that may not run, or `None`."""
         if not is_legal_id(id):
             return InvalidRequest("the id is too long")

@@ -18,7 +18,7 @@ from duologue.local.file_types import SAFE_OPEN, checked
 from duologue.local.path_resolver import ResolvedPath
 from duologue.private_files import FILE_MODE
 
-_in_place = threading.Lock()
+_write_lock = threading.Lock()
 """Held while writing in place: two concurrent writes would mix."""
 
 
@@ -39,7 +39,7 @@ def write_file(resolved: ResolvedPath, data: bytes, *, allow_hard_links: bool) -
         if has_other_names and not allow_hard_links:
             raise AccessDenied("the file has other names (hard links), which may be outside")
         if has_other_names or not _replace(resolved, data, old):
-            with _in_place:
+            with _write_lock:
                 os.ftruncate(old, 0)
                 _write_all(old, data)
     finally:

@@ -62,7 +62,7 @@ CLIENT_CAPABILITIES = (
     Capability("shows_terminals", "", IMPLIED),
 )
 V2_CLIENT = convert({row.name: True for row in CLIENT_CAPABILITIES if row.v2 == IMPLIED}, ClientCapabilities)
-"""What every client of version 2 can do."""
+"""The capabilities of every client of version 2."""
 
 
 class AgentCapabilities(Struct, frozen=True, kw_only=True):

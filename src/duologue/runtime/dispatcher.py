@@ -203,7 +203,7 @@ class Dispatcher:
             except RequestError as bad:
                 self._refuse(id, bad)
                 return
-        if (busy := self._requests.objection(frame)) is not None:
+        if (busy := self._requests.rejection(frame)) is not None:
             self._refuse(id, busy)
             return
         entry = self._handlers.requests.get(name)

@@ -99,7 +99,7 @@ class IncomingRequests:
         self._running: dict[Id, _Running] = {}
         self._first_answered: asyncio.Future[bool] | None = None
 
-    def objection(self, frame: bytes) -> RequestError | None:
+    def rejection(self, frame: bytes) -> RequestError | None:
         """Return the error for a request that would take too much memory together with the running ones."""
         if not self._running_bytes or self._running_bytes + decoded_bytes(frame) <= self._max_bytes:
             return None

@@ -592,7 +592,7 @@ async def test_trailers_are_no_headers() -> None:
 
 
 @pytest.mark.fault("HTT-12")
-async def test_what_follows_a_request_and_is_none_does_not_answer_it() -> None:
+async def test_junk_after_a_request_does_not_change_its_response() -> None:
     async with running_server(Echo()) as server:
         for junk in (b"junk\r\n\r\n", b"\x00\x01", LAST + HEALTH):
             answer = await raw(server, HEALTH + junk)

@@ -370,7 +370,7 @@ async def _until(is_so: Any) -> None:
 
 
 def test_a_replay_buffer_reports_frames_that_it_dropped() -> None:
-    window = ReplayBuffer(100, 5, keeps=True)
+    window = ReplayBuffer(100, 5, stores_sent=True)
     for number in range(1, 9):
         window.append(b"%d" % number)
     taken = [window.take() for _ in range(8)]
@@ -390,7 +390,7 @@ def test_a_replay_buffer_reports_frames_that_it_dropped() -> None:
 
 
 def test_a_window_keeps_what_was_never_sent_as_long_as_it_can() -> None:
-    window = ReplayBuffer(100, 3, keeps=True)
+    window = ReplayBuffer(100, 3, stores_sent=True)
     for number in range(1, 4):
         window.append(b"%d" % number)
     window.take()
@@ -401,6 +401,6 @@ def test_a_window_keeps_what_was_never_sent_as_long_as_it_can() -> None:
     for number in range(4, 7):
         window.append(b"%d" % number)
     window.trim()
-    assert (window.has_gap, window.rewind(1), window.rewind(3), window.kept_bytes) == (True, False, True, 3)
+    assert (window.has_gap, window.rewind(1), window.rewind(3), window.stored_bytes) == (True, False, True, 3)
     window.forget()
-    assert (window.kept_bytes, window.last_taken, window.has_gap) == (0, 6, False)
+    assert (window.stored_bytes, window.last_taken, window.has_gap) == (0, 6, False)

@@ -57,8 +57,8 @@ class V1ClientProxy(ClientProxy):
         """Leave out boolean options, and the id of a plan, for a client that does not support them."""
         match update:
             case SettingsUpdate() if not self.capabilities.boolean_settings:
-                kept = [setting for setting in update.settings if setting.kind != "boolean"]
-                return SettingsUpdate(settings=kept, meta=update.meta)
+                settings = [setting for setting in update.settings if setting.kind != "boolean"]
+                return SettingsUpdate(settings=settings, meta=update.meta)
             case PlanUpdate(plan_id=str(), entries=list()) if not self.capabilities.named_plans:
                 return PlanUpdate(entries=update.entries, meta=update.meta)
             case _:

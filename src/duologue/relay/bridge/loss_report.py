@@ -26,7 +26,7 @@ KINDS = {
     "close": "the agent closes no sessions: this one is dropped here, and ends with the agent",
     "logout": "the agent cannot log out",
 }
-"""What can get lost, described for the user."""
+"""Descriptions for the user of what a bridge can lose."""
 
 
 class LossReporter:

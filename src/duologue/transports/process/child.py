@@ -28,7 +28,7 @@ from duologue.errors import StartError
 from duologue.transports.process import process_tree as tree
 from duologue.transports.process.command import explain_failure
 from duologue.transports.process.environment import owned_by
-from duologue.transports.process.exit_watcher import ExitWatch
+from duologue.transports.process.exit_watcher import ExitWatcher
 from duologue.transports.process.guard import Guard
 from duologue.transports.process.process_tree import Process
 
@@ -110,7 +110,7 @@ class Child:
             raise explain_failure(self.command, env, cwd, error) from error
         self._guard.watch(tree.identify(self.pid) or Process(self.pid, 0))
         try:
-            self._watch = ExitWatch(self._process, on_exit)
+            self._watch = ExitWatcher(self._process, on_exit)
         except OSError as error:
             self._kill()
             self._process.wait()

@@ -17,7 +17,7 @@ UNKNOWN_STATUS = 255
 """As in asyncio, if another part of the program has reaped the child."""
 
 
-class ExitWatch:
+class ExitWatcher:
     """Watch one child until `close`.
 
     Where the system has no pidfd, a thread waits and reaps the child as it ends.

@@ -18,7 +18,7 @@ import sys
 from contextlib import suppress
 from weakref import WeakSet
 
-from duologue.transports.process.exit_watcher import ExitWatch
+from duologue.transports.process.exit_watcher import ExitWatcher
 from duologue.transports.process.process_tree import Process
 
 SHELL = "/bin/sh"
@@ -119,7 +119,7 @@ class Guard:
         """Stop the guard, and wait until it has exited."""
         if self._process is not None:
             self._stop()
-            with ExitWatch(self._process) as watch:
+            with ExitWatcher(self._process) as watch:
                 await watch.exit_within(LEAVE_SECONDS)
             self._reap()
 

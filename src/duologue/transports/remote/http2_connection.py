@@ -56,14 +56,14 @@ class Http2Connection(HttpConnection):
     def _send_body(self) -> None:
         """Send as much of the body as the server accepts now."""
         while self._unsent:
-            room = min(
+            capacity = min(
                 self._state.local_flow_control_window(self._stream),
                 self._state.max_outbound_frame_size,
                 len(self._unsent),
             )
-            if room <= 0:
+            if capacity <= 0:
                 break
-            part, self._unsent = self._unsent[:room], self._unsent[room:]
+            part, self._unsent = self._unsent[:capacity], self._unsent[capacity:]
             self._state.send_data(self._stream, part, end_stream=not self._unsent)
         self._flush()
 

@@ -34,7 +34,7 @@ MAX_ERROR_BYTES = 8 * 1024
 
 
 URL_CHARACTERS = "!#$%&'()*+,/:;=?@[]~"
-"""What a path and a query may contain as it is, in addition to letters and digits."""
+"""Characters that a path and a query may contain unquoted, in addition to letters and digits."""
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 

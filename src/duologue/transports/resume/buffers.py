@@ -111,13 +111,13 @@ class ReplayBuffer:
         "_sent_bytes",
         "_waiting",
         "has_gap",
-        "keeps",
         "last_taken",
+        "stores_sent",
         "waiting_bytes",
     )
 
-    def __init__(self, max_bytes: int, max_frames: int, *, keeps: bool) -> None:
-        self.keeps = keeps
+    def __init__(self, max_bytes: int, max_frames: int, *, stores_sent: bool) -> None:
+        self.stores_sent = stores_sent
         self.last_taken = 0
         self.waiting_bytes = 0
         self.has_gap = False
@@ -128,7 +128,7 @@ class ReplayBuffer:
         self._sent_bytes = 0
 
     @property
-    def kept_bytes(self) -> int:
+    def stored_bytes(self) -> int:
         """Bytes of all frames in memory."""
         return self.waiting_bytes + self._sent_bytes
 
@@ -141,7 +141,7 @@ class ReplayBuffer:
     def is_filling(self) -> bool:
         """Whether producers that can wait should: the other half of the window is for those that cannot."""
         frames = len(self._waiting) + len(self._sent)
-        return 2 * self.kept_bytes > self._max_bytes or 2 * frames > self._max_frames
+        return 2 * self.stored_bytes > self._max_bytes or 2 * frames > self._max_frames
 
     def append(self, frame: bytes) -> None:
         """Add a frame to be sent."""
@@ -155,7 +155,7 @@ class ReplayBuffer:
         frame = self._waiting.popleft()
         self.waiting_bytes -= len(frame)
         self.last_taken += 1
-        if self.keeps:
+        if self.stores_sent:
             self._sent.append(frame)
             self._sent_bytes += len(frame)
             self._trim_sent(self._max_bytes, self._max_frames)
@@ -172,7 +172,7 @@ class ReplayBuffer:
     def start_counting(self) -> None:
         """Give the next frame the number 1, and keep sent frames from now on."""
         self.last_taken = -len(self._waiting)
-        self.keeps = True
+        self.stores_sent = True
 
     def acknowledge(self, number: int) -> None:
         """Drop all frames up to this number: they have arrived."""

@@ -34,7 +34,7 @@ GRACE_SECONDS = 120.0
 ACKNOWLEDGE_FRAMES = 64
 ACKNOWLEDGE_BYTES = 256 * 1024
 ACKNOWLEDGE_SECONDS = 5.0
-"""What may stay unacknowledged: small against the window, and rare against the traffic."""
+"""Limits of what may stay unacknowledged: small against the window, and rare against the traffic."""
 
 MAX_CONTROL_BYTES = 2048
 """A longer frame is no control message."""

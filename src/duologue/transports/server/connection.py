@@ -120,7 +120,7 @@ class ServerConnection(BufferedTransport):
         if self.is_over:
             return
         if envelope is not None and (id := envelope.request_id) is not None:
-            if (error := self._objection(id, str(envelope.method), envelope.session)) is not None:
+            if (error := self._rejection(id, str(envelope.method), envelope.session)) is not None:
                 self.reject(envelope, error)
                 return
             if self._first_id is None:
@@ -128,7 +128,7 @@ class ServerConnection(BufferedTransport):
             self.running.add(id, envelope)
         self._deliver([frame])
 
-    def _objection(self, id: Id, method: str, session: str | None) -> RequestError | None:
+    def _rejection(self, id: Id, method: str, session: str | None) -> RequestError | None:
         """Return why the agent must not get this request, whose names the server keeps until it is answered."""
         if not is_legal_id(id) or len(method) > MAX_METHOD_CHARS or len(session or "") > self.limits.name_chars:
             return InvalidRequest(f"an id, a method and a sessionId have at most {self.limits.name_chars} characters")

@@ -48,7 +48,7 @@ class Stream:
     """The events of one stream, and its reader, if a client reads it."""
 
     def __init__(self, limits: Limits) -> None:
-        self.window = ReplayBuffer(limits.window_bytes, limits.window_frames, keeps=True)
+        self.window = ReplayBuffer(limits.window_bytes, limits.window_frames, stores_sent=True)
         self.reader: StreamReader | None = None
 
 
@@ -71,13 +71,13 @@ class HttpServerConnection(ServerConnection):
         self._closed: deque[str] = deque()
         """Closed sessions, whose streams are dropped when the limit of streams is reached."""
         self._congested: set[Stream] = set()
-        self._kept = 0
+        self._stored_bytes = 0
         self._done: set[int] = set()
         self._done_up_to = 0
 
     @property
     def pending_bytes(self) -> int:
-        return self._kept
+        return self._stored_bytes
 
     async def initialize_response(self) -> bytes | None:
         """Wait for the response to `initialize`; return `None` if the agent ended without one."""
@@ -124,11 +124,11 @@ class HttpServerConnection(ServerConnection):
             self.fail(ConnectionLost(f"the connection has more than {self.limits.streams} event streams"))
             return
         stream.window.append(frame)
-        self._kept += len(frame)
+        self._stored_bytes += len(frame)
         if stream.reader is None:
-            before = stream.window.kept_bytes
+            before = stream.window.stored_bytes
             stream.window.trim()
-            self._kept += stream.window.kept_bytes - before
+            self._stored_bytes += stream.window.stored_bytes - before
             if self.is_resumable and stream.window.is_filling and not self._is_read:
                 self._congested.add(stream)
                 self.is_congested = True
@@ -137,18 +137,18 @@ class HttpServerConnection(ServerConnection):
                 self._congested.add(stream)
                 self.is_congested = True
             stream.reader.wakeup.set()
-        if self._kept > self.limits.queued_bytes:
+        if self._stored_bytes > self.limits.queued_bytes:
             for each in self._streams.values():
                 each.window.acknowledge(each.window.last_taken)
             self.measure()
 
     def measure(self) -> None:
         """Add up the bytes of all windows, after they have changed."""
-        self._kept = sum(stream.window.kept_bytes for stream in self._streams.values())
+        self._stored_bytes = sum(stream.window.stored_bytes for stream in self._streams.values())
 
-    def kept_changed(self, difference: int) -> None:
+    def add_stored_bytes(self, difference: int) -> None:
         """Add to the bytes that are kept."""
-        self._kept += difference
+        self._stored_bytes += difference
 
     def stream(self, session: str | None) -> Stream | None:
         """Return the stream of a session, or of the connection itself; `None` if there are too many."""
@@ -362,14 +362,14 @@ class StreamReader:
         window = self._stream.window
         events: list[bytes] = []
         size = 0
-        before = window.kept_bytes
+        before = window.stored_bytes
         while size < COALESCED_BYTES and (frame := window.take()) is not None:
             after = b"after: %d\n" % frame.after if isinstance(frame, AfterEvent) else b""
             if b"\n" in frame or b"\r" in frame:  # only outside strings: all whitespace is the same
                 frame = frame.replace(b"\n", b" ").replace(b"\r", b" ")
             events.append(b"id: %d\n%bdata: %b\n\n" % (window.last_taken, after, frame))
             size += len(frame)
-        self._connection.kept_changed(window.kept_bytes - before)
+        self._connection.add_stored_bytes(window.stored_bytes - before)
         return b"".join(events)
 
     async def _write(self, send: Send, events: bytes) -> None:

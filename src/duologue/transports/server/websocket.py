@@ -46,7 +46,7 @@ class WebSocketServerConnection(ServerConnection):
 
     def __init__(self, id: str, caller: str, limits: Limits, metrics: Metrics) -> None:
         super().__init__(id, caller, limits, metrics)
-        self.window = ReplayBuffer(limits.window_bytes, limits.window_frames, keeps=False)
+        self.window = ReplayBuffer(limits.window_bytes, limits.window_frames, stores_sent=False)
         self.handler: WebSocketHandler | None = None
         self.received = AckCounter(limits.acknowledge_frames, limits.acknowledge_bytes)
         self._unacknowledged_since = 0.0

@@ -62,7 +62,7 @@ class LineStreamTransport(BufferedTransport):
 
         self._coalesced = bytearray()
         self._flush_immediately = True
-        """Nothing was sent since something arrived."""
+        """True while nothing was sent since something arrived."""
         self._is_flush_scheduled = False
         """The event loop will write what is coalesced in its next iteration."""
         self._written = 0
