@@ -10,13 +10,14 @@ from msgspec import UNSET
 from benchmarks.programs.timing import serve
 from benchmarks.wire import CHUNK_TEXTS, SESSION, chunk_messages, compact, mixed_messages
 from duologue.jsonrpc.codec import (
-    PLAIN_NOTIFICATION,
+    METHOD_AT,
+    METHOD_BYTE,
     SHALLOW_BYTES,
     is_well_formed,
     parse,
     serialize_notification,
-    serialize_request,
 )
+from duologue.jsonrpc.envelope import read_envelope, with_id
 from duologue.runtime.fast_path import NotificationFastPath
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v1
@@ -42,7 +43,7 @@ shortcut.refresh()
 
 def read(frame: bytes) -> Any:
     """Decode as a connection does: notifications in one pass, everything else in two."""
-    if frame.startswith(PLAIN_NOTIFICATION):
+    if frame[METHOD_AT] == METHOD_BYTE:
         whole = shortcut.decode(frame)
         if (len(frame) <= SHALLOW_BYTES and frame.isascii()) or is_well_formed(frame):
             return whole.params
@@ -60,16 +61,15 @@ def build_and_write(text: str) -> bytes:
 
 
 def forward(frame: bytes) -> bytes:
-    parse(frame)
+    """Pass a message on as the relay of `duologue serve` does."""
+    read_envelope(frame)
     return frame
 
 
 def relay(frame: bytes) -> bytes:
-    """Between two connections a request goes by another id; a notification has none."""
-    message = parse(frame)
-    if message.id is UNSET:
-        return frame
-    return serialize_request(7, message.method, message.params)  # type: ignore[arg-type]  # it has a method
+    """Pass a message on as the relay of `duologue serve --shared` does: a request goes by another id."""
+    envelope = read_envelope(frame)
+    return frame if envelope is None or envelope.id is UNSET else with_id(frame, 7)
 
 
 mixed = mixed_messages()

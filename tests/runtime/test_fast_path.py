@@ -56,7 +56,7 @@ def test_a_plain_notification_is_read_in_one_pass() -> None:
 
     assert GOOD.startswith(PLAIN_NOTIFICATION)
     assert (known.method, known.params) == ("update", Update(session_id="s", text="t"))
-    assert known.entry is handlers.notifications["update"]
+    assert known.handler is handlers.notifications["update"][1]
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,10 @@ from duologue.sanitize import replace_lone_surrogates
 PLAIN_NOTIFICATION = b'{"jsonrpc":"2.0","method":"'
 """How every library in use begins a notification; another order of members takes the general path."""
 
+METHOD_AT = PLAIN_NOTIFICATION.index(b"m")
+METHOD_BYTE = PLAIN_NOTIFICATION[METHOD_AT]
+"""The position of the first letter of `method` in it, and that letter: the quickest sign of a notification."""
+
 MAX_DEPTH = 200
 """Nesting of arrays and objects; real messages stay below 20, and 200 is far from the end of every C stack."""
 
@@ -79,7 +83,7 @@ def parse(frame: bytes) -> JsonRpcMessage:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _parse_slowly(frame)
     if len(frame) > SHALLOW_BYTES and is_nested_deeper(frame, MAX_DEPTH):
-        _refuse_depth()
+        _reject_depth()
     return message
 
 
@@ -100,13 +104,13 @@ def _parse_slowly(frame: bytes) -> JsonRpcMessage:
     except UnicodeDecodeError as error:
         raise Malformed(ParseError(f"not UTF-8 at byte {error.start}")) from None
     if is_nested_deeper(frame, MAX_DEPTH):
-        _refuse_depth()
+        _reject_depth()
     try:
         _decode_raw(frame)
     except msgspec.DecodeError as error:
         return _parse_repaired(frame, error)
     try:
-        _refuse_shape(frame)
+        _reject_envelope(frame)
     except msgspec.ValidationError:
         raise Malformed(InvalidRequest(f"a number is out of range (limit: {MAX_NUMBER_CHARS} characters)")) from None
     try:
@@ -149,7 +153,7 @@ def _is_escaped(frame: bytes, at: int) -> bool:
         size *= 16
 
 
-def _refuse_depth() -> NoReturn:
+def _reject_depth() -> NoReturn:
     raise Malformed(ParseError(f"nested deeper than {MAX_DEPTH} levels"))
 
 
@@ -164,7 +168,7 @@ class _Envelope(Struct, gc=False):
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
-def _refuse_shape(frame: bytes) -> None:
+def _reject_envelope(frame: bytes) -> None:
     """Raise for the part of the envelope that the typed decode rejected; nothing else is decoded."""
     value = _shallow(frame)
     if isinstance(value, list):
@@ -275,7 +279,11 @@ def serialize_notification(method: str, params: Any) -> bytes:
 
 def serialize_result(id: Id, result: Any) -> bytes:
     """Serialize a successful response."""
-    return _serialize(_Result("2.0", id, result))
+    message = _Result("2.0", id, result)
+    try:
+        return _encode(message)
+    except Exception as error:
+        return _encode_after_error(message, error)
 
 
 def serialize_error(id: Id | None, error: RequestError) -> bytes:
@@ -283,10 +291,7 @@ def serialize_error(id: Id | None, error: RequestError) -> bytes:
     body: dict[str, Any] = {"code": error.code, "message": error.message or type(error).__name__}
     if error.data is not None:
         body["data"] = error.data
-    return _serialize(_Error("2.0", id, body))
-
-
-def _serialize(message: Struct) -> bytes:
+    message = _Error("2.0", id, body)
     try:
         return _encode(message)
     except Exception as error:

@@ -77,26 +77,31 @@ class _Bare(Struct, gc=False):
 
 _decode = msgspec.json.Decoder(Envelope).decode
 _decode_bare = msgspec.json.Decoder(_Bare).decode
+_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_encode = msgspec.json.encode
 
 
 def read_envelope(frame: bytes) -> Envelope | None:
     """Read the envelope of a frame; return `None` if it is not JSON or has none."""
-    found = _read(frame)
-    if found is None and (repaired := repair_surrogates(frame)) is not frame:
-        found = _read(repaired)
-    return found
-
-
-def _read(frame: bytes) -> Envelope | None:
     try:
         return _decode(frame)
     except (msgspec.MsgspecError, RecursionError):
         pass
+    repaired = repair_surrogates(frame)
     try:  # its parameters may be no object, or its session no string: the receiver reports that
-        bare = _decode_bare(frame)
+        bare = _decode_bare(repaired)
     except (msgspec.MsgspecError, RecursionError):
         return None
+    if repaired is not frame:
+        return read_envelope(repaired)
     return Envelope(bare.id, bare.method)
+
+
+def with_id(frame: bytes, id: Id) -> bytes:
+    """Return a request or response with another id; its other members stay as they are."""
+    members = _decode_members(frame)
+    members["id"] = Raw(_encode(id))
+    return _encode(members)
 
 
 MAX_MEMBERS = 10_000

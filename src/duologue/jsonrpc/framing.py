@@ -85,9 +85,14 @@ class LineFramer:
             MessageTooLarge: A line is far over the limit. Frames completed by the same call are returned first; then
                 `failure` is set and the next call raises it.
         """
-        self._raise_failure()
-        if self._is_one_plain_line(data):
-            return [data[:-1]]
+        if self.failure is not None:
+            self._raise_failure()
+        if (
+            data.find(b"\n") == len(data) - 1
+            and data >= FIRST_VISIBLE
+            and not (self._size or self._is_first_line or len(data) > self._limit or data.endswith(b"\r\n"))
+        ):
+            return [data[:-1]]  # one whole line with nothing to join or to drop: the usual request or response
         end = data.rfind(b"\n") + 1
         lines: list[bytes] = []
         if end:
@@ -99,14 +104,6 @@ class LineFramer:
         if not lines:
             self._raise_failure()
         return lines
-
-    def _is_one_plain_line(self, data: bytes) -> bool:
-        """Return True for one whole line with nothing to join or to drop: the usual case of request and response."""
-        return (
-            data.find(b"\n") == len(data) - 1
-            and data >= FIRST_VISIBLE
-            and not (self._size or self._is_first_line or len(data) > self._limit or data.endswith(b"\r\n"))
-        )
 
     def finish(self) -> list[bytes]:
         """Return the last line, if the stream ended without a line end."""

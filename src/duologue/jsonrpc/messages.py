@@ -33,7 +33,7 @@ class ErrorObject(Struct):
     data: Any = None
 
 
-class Response(Struct):
+class Response(Struct, gc=False):
     """The response to a request of ours: a raw result, or the error to raise."""
 
     call: Any

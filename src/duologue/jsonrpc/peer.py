@@ -104,7 +104,7 @@ class Peer:
         try:
             message = parse(frame)
         except Malformed as bad:
-            return self._refuse(frame, bad)
+            return self._reject(frame, bad)
         self.has_received = True
         method = message.method
         if method is UNSET:
@@ -162,12 +162,14 @@ class Peer:
 
     def _answered(self, message: JsonRpcMessage) -> Response | None:
         result, error = message.result, message.error
-        call = self._call_for(message)
-        if call is None:
-            return None
-        if error is UNSET and result is UNSET:
-            return Response(call, error=ProtocolViolation("the response has neither a result nor an error"))
+        call = self._pending.pop(message.id, UNSET)  # type: ignore[arg-type]  # no id is never there
+        if call is UNSET:
+            call = self._abandoned_call(message)
+            if call is None:
+                return None
         if error is UNSET:
+            if result is UNSET:
+                return Response(call, error=ProtocolViolation("the response has neither a result nor an error"))
             return Response(call, result)
         if result is not UNSET and bytes(error) == b"null":
             return Response(call, result)
@@ -175,11 +177,9 @@ class Peer:
             return Response(call, error=ProtocolViolation("the response has both a result and an error"))
         return Response(call, error=_read_error(error))
 
-    def _call_for(self, message: JsonRpcMessage) -> Any:
-        """Return the call that this response belongs to; `None` if there is none."""
+    def _abandoned_call(self, message: JsonRpcMessage) -> Any:
+        """Return what is stored for an abandoned request that this response belongs to; `None` if there is none."""
         id = None if isinstance(message.id, UnsetType) else message.id
-        if id is not None and id in self._pending:
-            return self._pending.pop(id)
         if message.error is UNSET and (id is None or message.result is UNSET):
             self._reply_error(id, InvalidRequest("neither a request nor a response"))
         elif id is not None and id in self._abandoned:
@@ -188,20 +188,20 @@ class Peer:
             self.unmatched_responses += 1
         return None
 
-    def _refuse(self, frame: bytes, bad: Malformed) -> Response | None:
+    def _reject(self, frame: bytes, bad: Malformed) -> Response | None:
         if self._ignore_stray_output and frame.lstrip(b" \t")[:1] not in (b"{", b"["):
             self.stray_lines += 1
             self.stray_bytes += frame.size if isinstance(frame, Oversized) else len(frame)
             self.first_stray_line = self.first_stray_line or frame[:200]
             return None
         if isinstance(frame, Oversized):
-            return self._refuse_oversized(frame)
+            return self._reject_oversized(frame)
         if not bad.is_response:
             self._reply_error(bad.id, bad.error)
             return None
         return self._fail_pending(bad.id, ProtocolViolation(f"the response is malformed: {bad.error.message}"))
 
-    def _refuse_oversized(self, frame: Oversized) -> Response | None:
+    def _reject_oversized(self, frame: Oversized) -> Response | None:
         """Fail the request that a message over the size limit concerns, if its beginning shows which."""
         reason = f"a message of {frame.size} bytes is over the size limit"
         seen = _read_incomplete(frame)

@@ -10,12 +10,12 @@ import logging
 from dataclasses import dataclass, field
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 from msgspec import field as named
 
 from duologue.errors import ConnectionLost, InternalError, RequestError, ResourceNotFound
 from duologue.jsonrpc.codec import Malformed, parse, serialize_error, serialize_notification
-from duologue.jsonrpc.envelope import Envelope, PendingRequests, read_envelope
+from duologue.jsonrpc.envelope import Envelope, PendingRequests, read_envelope, with_id
 from duologue.jsonrpc.messages import Id
 from duologue.jsonrpc.peer import CANCEL_METHOD
 from duologue.relay.pump import strip_newlines
@@ -28,9 +28,6 @@ NEED_NO_OWNER = NEED_NO_OPEN_SESSION | END_SESSION
 
 MAX_PENDING_BYTES = 1024 * 1024
 """Updates of sessions whose creation is not answered yet: a list of commands and a greeting."""
-
-_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
-_encode = msgspec.json.encode
 
 
 class _Cancelled(Struct):
@@ -142,12 +139,12 @@ class Multiplexer:
         self._last_id += 1
         self._calls.add(self._last_id, call)
         call.client.calls[call.id] = self._last_id
-        self._agent.send(strip_newlines(_with_id(frame, self._last_id)))
+        self._agent.send(strip_newlines(with_id(frame, self._last_id)))
 
     def _initialize(self, client: AttachedClient, id: Id, frame: bytes) -> None:
         """Initialize the agent once, for the first client; the others get the same response."""
         if self._initialize_response is not None:
-            client.send(_with_id(self._initialize_response, id))
+            client.send(with_id(self._initialize_response, id))
         elif self._is_initializing:
             self._waiting.append((client, id))
         else:
@@ -223,7 +220,7 @@ class Multiplexer:
             call.client.send(serialize_error(call.id, error))
             return
         self._update_owners(call, envelope)
-        call.client.send(_with_id(frame, call.id))
+        call.client.send(with_id(frame, call.id))
         if not self._is_creating_session():
             self._drop_pending_updates()
 
@@ -233,7 +230,7 @@ class Multiplexer:
             self._initialize_response = frame
         waiting, self._waiting = self._waiting, []
         for client, id in waiting:
-            client.send(_with_id(frame, id))
+            client.send(with_id(frame, id))
 
     def _may_receive(self, call: ForwardedRequest, envelope: Envelope) -> bool:
         session = envelope.made_session
@@ -295,9 +292,3 @@ class Multiplexer:
             client.send(serialize_error(id, error))
         self._calls.clear()
         self._waiting.clear()
-
-
-def _with_id(frame: bytes, id: Id) -> bytes:
-    members = _decode_members(frame)
-    members["id"] = Raw(_encode(id))
-    return _encode(members)

@@ -109,8 +109,7 @@ class Connection:
         self._incoming_requests = IncomingRequests(
             self._peer,
             self._handler_tasks,
-            self._writer.pending_sessions,
-            self._writer.send_and_drain,
+            self._writer,
             self._report,
             first_method=self._first_method,
             max_bytes=self._max_request_bytes,
@@ -128,6 +127,7 @@ class Connection:
             self._max_pending,
             self._first_method,
         )
+        self._handle = self._observe_and_handle if self._observers else self._dispatcher.on_frames
         self._outgoing_requests = self._dispatcher.outgoing_requests
         self.internals = ConnectionInternals(
             self._peer, self._dispatcher, self._incoming_requests, self._unread, self._writer
@@ -274,7 +274,7 @@ class Connection:
 
     def _on_frames(self, frames: list[bytes]) -> bool:
         """Handle frames without waking `_read`; only `_read` waits for capacity and ends the connection."""
-        if self._capacity_event is not None or self._waiting_bytes > self._max_incoming:
+        if self._capacity_event is not None or self._queues.queued_bytes + self._unread.bytes > self._max_incoming:
             return False
         try:
             self._handle(frames)
@@ -282,10 +282,7 @@ class Connection:
             self._failure = error
         return self._failure is None
 
-    def _handle(self, frames: list[bytes]) -> None:
-        if not self._observers:
-            self._dispatcher.on_frames(frames)
-            return
+    def _observe_and_handle(self, frames: list[bytes]) -> None:
         for frame in frames:
             notify_observers(self._observers, "in", frame)
             self._dispatcher.on_frames([frame])

@@ -16,7 +16,8 @@ from msgspec import UNSET
 from duologue.errors import InvalidParams, InvalidRequest, MethodNotFound, NotAnAgent, RequestError
 from duologue.jsonrpc.codec import (
     MAX_NUMBER_CHARS,
-    PLAIN_NOTIFICATION,
+    METHOD_AT,
+    METHOD_BYTE,
     SHALLOW_BYTES,
     has_long_number,
     is_well_formed,
@@ -32,7 +33,7 @@ from duologue.runtime.pending_sessions import PendingSessions
 from duologue.runtime.queue_positions import QueuePosition
 from duologue.runtime.session_queues import SessionQueues
 from duologue.runtime.tasks import TaskScope, is_current
-from duologue.runtime.unread_bytes import UnreadBytes
+from duologue.runtime.unread_bytes import UnreadBytes, size_of
 from duologue.runtime.writer import FrameWriter
 from duologue.sanitize import quote
 
@@ -92,11 +93,13 @@ class Dispatcher:
         """
         # Every update that a client reads comes through here, so this loop calls as little as it can.
         peer, queues, pending_sessions, fast_path = self._peer, self._queues, self._pending_sessions, self._fast_path
-        connection, find = self._connection, self._handlers.notifications.get
+        connection = self._connection
+        fast_path.refresh()
+        items, items_of = None, None
         for frame in frames:
-            known: Any = None
             size = len(frame)
-            if frame.startswith(PLAIN_NOTIFICATION) and size <= LONG_BYTES and not peer.awaits_first:
+            known: Any = None
+            if METHOD_AT < size <= LONG_BYTES and frame[METHOD_AT] == METHOD_BYTE and not peer.awaits_first:
                 try:
                     known = fast_path.decode(frame)
                 except Exception:
@@ -104,20 +107,21 @@ class Dispatcher:
             if (
                 known is None
                 or known.id is not UNSET
-                or find(known.method) is not known.entry
                 or not ((size <= SHALLOW_BYTES and frame.isascii()) or is_well_formed(frame))
             ):
                 self._on_event(peer.receive(frame), frame)
+                fast_path.refresh()
                 continue
             peer.has_received = True
-            entry: NotificationEntry = known.entry  # type: ignore[assignment]  # the fast path has no empty ones
-            notification, handler = entry
             params = known.params
-            if notification.urgent or pending_sessions.is_waiting or queues.queued_bytes > MAX_READ_BYTES:
-                self._accept(known.method, entry, params, frame)
-            else:
-                context = Context(connection, known.method, frame)
-                queues.put(getattr(params, "session_id", None), handler, context, params, size)
+            if pending_sessions.is_waiting or queues.queued_bytes > MAX_READ_BYTES:
+                self._accept(known.method, self._handlers.notifications[known.method], params, frame)
+                continue
+            session_id = getattr(params, "session_id", None)
+            if items is None or session_id != items_of:
+                items, items_of = queues.items_of(session_id), session_id
+            items.append((known.handler, Context(connection, known.method, frame), params, size))
+            queues.queued_bytes += size
 
     def _on_event(self, event: Event | None, frame: bytes) -> None:
         if isinstance(event, JsonRpcMessage):
@@ -163,7 +167,6 @@ class Dispatcher:
         except Exception as error:  # raised by the type itself: it costs this message, not the connection
             self._requests.report(name, error)
             return
-        self._fast_path.refresh()
         self._accept(name, entry, params, frame)
 
     def _accept(self, name: str, entry: NotificationEntry, params: Any, frame: bytes) -> None:
@@ -201,34 +204,35 @@ class Dispatcher:
             try:
                 message.params = self._handlers.prepare(message.params)
             except RequestError as bad:
-                self._refuse(id, bad)
+                self._reject(id, bad)
                 return
-        if (busy := self._requests.rejection(frame)) is not None:
-            self._refuse(id, busy)
+        size = size_of(frame)
+        if (busy := self._requests.rejection(size)) is not None:
+            self._reject(id, busy)
             return
         entry = self._handlers.requests.get(name)
         if entry is None:
             other = self._handlers.other_requests
             if other is not None and name not in self._handlers.notifications:
                 self._take_position(None, None, context, message.params)
-                self._requests.start(context, id, None, other, message.params)
+                self._requests.start(context, id, None, other, message.params, size)
             else:
-                self._refuse(id, MethodNotFound(f"no such method: {quote(name)}", data={"method": name}))
+                self._reject(id, MethodNotFound(f"no such method: {quote(name)}", data={"method": name}))
             return
         method, handler = entry
         try:
             params = read_object(method.params, message.params)
         except InvalidParams as bad:
             too_long = InvalidRequest(f"a number has more than {MAX_NUMBER_CHARS} characters")
-            self._refuse(id, too_long if has_long_number(frame) else bad)
+            self._reject(id, too_long if has_long_number(frame) else bad)
             return
         except Exception as error:
-            self._refuse(id, self._requests.error_for(error, name))
+            self._reject(id, self._requests.error_for(error, name))
             return
         if name in self._handlers.positions:
             session_id = getattr(params, "session_id", None)
             self._take_position(session_id, self._handlers.positions[name], context, params)
-        self._requests.start(context, id, method, handler, params)
+        self._requests.start(context, id, method, handler, params, size)
 
     def _take_position(
         self, session_id: str | None, at_position: Callable[[Context, Any], Any] | None, context: Context, params: Any
@@ -239,7 +243,7 @@ class Dispatcher:
         context.position = asyncio.get_running_loop().create_future()
         self._enqueue(session_id, QueuePosition(at_position), context, params)
 
-    def _refuse(self, id: Id, error: RequestError) -> None:
+    def _reject(self, id: Id, error: RequestError) -> None:
         frame = self._peer.respond_error(id, error)
         if frame is not None:
             self._writer.send_quietly(frame)

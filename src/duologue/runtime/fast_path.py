@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from duologue.jsonrpc.peer import CANCEL_METHOD
 from duologue.runtime.handlers import Handlers, NotificationEntry
+from duologue.schema.base import Notification
 from duologue.schema.codec import strict_decoder_for
 
 LONG_BYTES = 64 * 1024
@@ -25,8 +26,8 @@ class NotificationFastPath:
     """Decoder of the notifications that have a handler.
 
     Attributes:
-        decode: Decodes a frame to an object with `method`, `params`, the `entry` in the table of handlers, and the
-            `id`, which is unset in a notification. Raises for anything else. The caller must check what it does not:
+        decode: Decodes a frame to an object with `method`, `params`, the `handler`, and the `id`, which is unset in a
+            notification. Raises for anything else. The caller must check what it does not:
             `jsonrpc.codec.is_well_formed`.
     """
 
@@ -36,12 +37,12 @@ class NotificationFastPath:
         self.decode: Callable[[bytes], Any] = _decode_nothing
 
     def refresh(self) -> None:
-        """Build the decoder again if the table of handlers has changed."""
+        """Build the decoder again if the table of handlers has changed since the last call."""
         table = self._handlers.notifications
         if table == self._seen:
             return
         self._seen = dict(table)
-        shapes = [_message_struct(name, entry) for name, entry in table.items() if _is_suitable(name, entry[0].params)]
+        shapes = [_message_struct(name, entry) for name, entry in table.items() if _is_suitable(entry[0])]
         try:
             self.decode = strict_decoder_for(Union[tuple(shapes)]) if shapes else _decode_nothing  # noqa: UP007  # a list
         except TypeError:  # a type that msgspec alone cannot read
@@ -52,9 +53,12 @@ def _decode_nothing(frame: bytes) -> Any:
     raise LookupError
 
 
-def _is_suitable(name: str, kind: Any) -> bool:
-    """Return True for objects, because null means an empty one elsewhere, and not for the method `Peer` handles."""
-    return isinstance(kind, type) and issubclass(kind, Struct) and name != CANCEL_METHOD
+def _is_suitable(notification: Notification[Any]) -> bool:
+    """Return True if the params are an object, because null means an empty one elsewhere, and the session's queue is
+    used: not for urgent notifications, nor for the one that `Peer` handles."""
+    kind: Any = notification.params
+    is_object = isinstance(kind, type) and issubclass(kind, Struct)
+    return is_object and not notification.urgent and notification.name != CANCEL_METHOD
 
 
 def _message_struct(name: str, entry: NotificationEntry) -> Any:
@@ -62,7 +66,7 @@ def _message_struct(name: str, entry: NotificationEntry) -> Any:
     return msgspec.defstruct(
         "FastNotification",
         [("jsonrpc", Literal["2.0"]), ("params", entry[0].params), ("id", Raw | UnsetType, UNSET)],
-        namespace={"method": name, "entry": entry},
+        namespace={"method": name, "handler": staticmethod(entry[1])},
         tag_field="method",
         tag=name,
         gc=False,

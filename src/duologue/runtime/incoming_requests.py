@@ -11,7 +11,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from duologue.errors import (
     ConnectionLost,
@@ -21,13 +21,12 @@ from duologue.errors import (
     RequestCancelled,
     RequestError,
 )
-from duologue.jsonrpc.codec import decoded_bytes
 from duologue.jsonrpc.messages import Id
 from duologue.jsonrpc.peer import Peer
 from duologue.runtime.handlers import Context
-from duologue.runtime.pending_sessions import PendingSessions
 from duologue.runtime.queue_positions import release_position
 from duologue.runtime.tasks import TaskScope, is_current
+from duologue.runtime.writer import FrameWriter
 from duologue.sanitize import quote
 from duologue.schema.base import Method
 
@@ -39,26 +38,19 @@ MAX_REQUEST_BYTES = 64 * 1024 * 1024
 """Memory for the peer's running requests, decoded: enough for a few of the largest, or many small ones."""
 
 
-class _Running:
+class _Running(Struct, eq=False):
     """A request between its arrival and its response."""
 
-    __slots__ = ("context", "gate", "has_started", "is_cancelled", "method", "session_id", "size", "task")
-
-    def __init__(
-        self,
-        context: Context,
-        method: Method[Any, Any] | None,
-        session_id: str | None,
-        gate: asyncio.Future[bool] | None,
-    ) -> None:
-        self.context = context
-        self.method = method
-        self.session_id = session_id
-        self.gate = gate
-        self.size = decoded_bytes(context.raw)
-        self.has_started = False
-        self.is_cancelled = False
-        self.task: asyncio.Task[None] | None = None
+    context: Context
+    method: Method[Any, Any] | None
+    session_id: str | None
+    is_first: bool
+    """The session may be one that the peer does not know yet."""
+    gate: asyncio.Future[bool] | None
+    size: int
+    has_started: bool = False
+    is_cancelled: bool = False
+    task: asyncio.Task[None] | None = None
 
 
 class IncomingRequests:
@@ -67,8 +59,7 @@ class IncomingRequests:
     Args:
         peer: Tracks which requests are still unanswered.
         tasks: Owns the handler tasks.
-        pending_sessions: Our notifications that wait for the response that announces their session.
-        send: Writes a frame and waits while the peer is slow.
+        writer: Sends the responses.
         report: Logs an exception of a handler, and returns a reference by which to find it in the log.
         first_method: The method that the other requests have to wait for.
         max_bytes: The memory that running requests may take; further ones are rejected as busy.
@@ -79,8 +70,7 @@ class IncomingRequests:
         self,
         peer: Peer,
         tasks: TaskScope,
-        pending_sessions: PendingSessions[bytes],
-        send: Callable[[bytes], Awaitable[None]],
+        writer: FrameWriter,
         report: Callable[[str, BaseException], str],
         *,
         first_method: str | None,
@@ -89,8 +79,8 @@ class IncomingRequests:
     ) -> None:
         self._peer = peer
         self._tasks = tasks
-        self._pending_sessions = pending_sessions
-        self._send = send
+        self._writer = writer
+        self._pending_sessions = writer.pending_sessions
         self.report = report
         self._first_method = first_method
         self._max_bytes = max_bytes
@@ -99,24 +89,27 @@ class IncomingRequests:
         self._running: dict[Id, _Running] = {}
         self._first_answered: asyncio.Future[bool] | None = None
 
-    def rejection(self, frame: bytes) -> RequestError | None:
+    def rejection(self, size: int) -> RequestError | None:
         """Return the error for a request that would take too much memory together with the running ones."""
-        if not self._running_bytes or self._running_bytes + decoded_bytes(frame) <= self._max_bytes:
+        if not self._running_bytes or self._running_bytes + size <= self._max_bytes:
             return None
         return InternalError(
             f"busy: the requests that are running take {self._running_bytes} of {self._max_bytes} bytes; "
             f"send this one again when one of them has been answered"
         )
 
-    def start(self, context: Context, id: Id, method: Method[Any, Any] | None, handler: Handler, params: Any) -> None:
-        """Run `handler` in a task and answer the request with its result or error."""
-        session_id = getattr(params, "session_id", None)
-        if session_id is not None:
+    def start(
+        self, context: Context, id: Id, method: Method[Any, Any] | None, handler: Handler, params: Any, size: int
+    ) -> None:
+        """Run `handler` in a task and answer the request with its result or error; `size` is its memory."""
+        session_id: Any = getattr(params, "session_id", None)
+        is_first = session_id is not None and session_id not in self._pending_sessions.known
+        if is_first:
             self._pending_sessions.request_started(session_id)
         if method is not None and method.opens_session:
             self._pending_sessions.opening_started()
-        running = self._running[id] = _Running(context, method, session_id, self._first_answered)
-        self._running_bytes += running.size
+        running = self._running[id] = _Running(context, method, session_id, is_first, self._first_answered, size)
+        self._running_bytes += size
         if context.method == self._first_method:
             self._first_answered = asyncio.get_running_loop().create_future()
         running.task = self._tasks.start(self._run(running, id, handler, params))
@@ -150,28 +143,13 @@ class IncomingRequests:
             if isinstance(raised, GeneratorExit) and not is_current(running.task):
                 raise  # the event loop is gone, and nothing can be answered
             error = self.error_for(raised, running.context.method)
-        await self._answer(running, id, result, error)
-
-    def _cancel_beforehand(self, running: _Running) -> None:
-        """Answer a request that was cancelled before it started, unless its handler handles cancellation."""
-        if running.task is None or running.method is None or not running.method.handles_cancellation:
-            raise RequestCancelled("cancelled before it started")
-        running.task.cancel()
-
-    async def _answer(self, running: _Running, id: Id, result: Any, error: RequestError | None) -> None:
         del self._running[id]
-        frame: bytes | None = None
-        if error is None:
-            try:
-                frame = self._peer.respond(id, {} if result is None or result is UNSET else result)
-            except EncodeError as bad:
-                error = self.error_for(bad, running.context.method)
-        if error is not None:
-            frame = self._peer.respond_error(id, error)
-        is_success = error is None
+        frame, is_success = self._response(id, result, error, running.context.method)
         try:
             if frame is not None:
-                await self._send(frame)
+                self._writer.send(frame)
+                if self._writer.is_congested:
+                    await self._writer.drain()
         except Exception as lost:
             _log.debug("the response to %s was not sent: %s", quote(running.context.method), quote(lost))
         finally:
@@ -181,15 +159,31 @@ class IncomingRequests:
         if following and is_success:
             await self._run_after(running.context.method, following)
 
+    def _cancel_beforehand(self, running: _Running) -> None:
+        """Answer a request that was cancelled before it started, unless its handler handles cancellation."""
+        if running.task is None or running.method is None or not running.method.handles_cancellation:
+            raise RequestCancelled("cancelled before it started")
+        running.task.cancel()
+
+    def _response(self, id: Id, result: Any, error: RequestError | None, method: str) -> tuple[bytes | None, bool]:
+        """Return the response, `None` if there was one already, and whether it is a result."""
+        if error is None:
+            try:
+                return self._peer.respond(id, {} if result is None or result is UNSET else result), True
+            except EncodeError as bad:
+                error = self.error_for(bad, method)
+        return self._peer.respond_error(id, error), False
+
     def _finish(self, running: _Running, result: Any, is_success: bool) -> None:
-        method, session_id = running.method, running.session_id
+        method, session_id, pending_sessions = running.method, running.session_id, self._pending_sessions
         self._running_bytes -= running.size
-        if session_id is not None:
-            is_over = is_success and method is not None and method.ends_session
-            self._pending_sessions.request_finished(session_id, is_known=is_success, is_over=is_over)
+        if running.is_first and session_id is not None:
+            pending_sessions.request_finished(session_id, is_success=is_success)
+        if method is not None and is_success and method.ends_session:
+            pending_sessions.known.discard(session_id or "")
         if method is not None and method.opens_session:
-            self._pending_sessions.opening_finished(getattr(result, "session_id", None) if is_success else None)
-        if running.context.method == self._first_method and self._first_answered is not None:
+            pending_sessions.opening_finished(getattr(result, "session_id", None) if is_success else None)
+        if self._first_answered is not None and running.context.method == self._first_method:
             self._first_answered.set_result(is_success)
             self._first_answered = None
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from duologue.errors import ConnectionLost, Deadlock, InvalidParams, ProtocolViolation
 from duologue.jsonrpc.codec import OBJECT_BYTES, decoded_bytes
@@ -36,28 +36,30 @@ _EMPTY = Raw(b"{}")
 _decoders: dict[Any, Callable[[Any], Any]] = {}
 
 
-class PendingRequest:
-    """One request in flight to the peer; `on_late_result` gets a result that arrives after the wait was cancelled."""
+class PendingRequest(Struct, eq=False):
+    """One request in flight to the peer.
 
-    __slots__ = ("future", "id", "is_abandoned", "method", "on_late_result", "on_release", "on_result", "session_id")
+    Attributes:
+        method: The method that is called.
+        session_id: The session of its parameters.
+        is_first: The session may be one that the peer does not know yet.
+        on_result: Gets the result as soon as it is read.
+        on_release: Gets the result in its order among the notifications of its session.
+        on_late_result: Gets a result that arrives after the wait was cancelled.
+        future: The wait of the caller.
+        id: The id of the request, 0 before it has one.
+        is_abandoned: The caller no longer waits.
+    """
 
-    def __init__(
-        self,
-        method: Method[Any, Any],
-        session_id: str | None,
-        on_result: Callable[[Any], None] | None,
-        on_release: Callable[[Any], None] | None,
-        on_late_result: Callable[[Any], object] | None,
-        future: asyncio.Future[Any],
-    ) -> None:
-        self.method = method
-        self.session_id = session_id
-        self.on_result = on_result
-        self.on_release = on_release
-        self.on_late_result = on_late_result
-        self.future = future
-        self.id: Id = 0
-        self.is_abandoned = False
+    method: Method[Any, Any]
+    session_id: str | None
+    is_first: bool
+    on_result: Callable[[Any], None] | None
+    on_release: Callable[[Any], None] | None
+    on_late_result: Callable[[Any], object] | None
+    future: asyncio.Future[Any]
+    id: Id = 0
+    is_abandoned: bool = False
 
     def settle(self, outcome: tuple[Any, Exception | None]) -> None:
         """Give the waiting task its result or its error, unless the wait was cancelled."""
@@ -127,8 +129,9 @@ class OutgoingRequests:
             Deadlock: The current task is the handler that has to return before the response is released.
             TypeError: JSON cannot be read as the result type of the method.
         """
-        _decoder_for(method.result)
-        session_id = getattr(params, "session_id", None)
+        if method.result not in _decoders:
+            _build_decoder(method.result)
+        session_id: Any = getattr(params, "session_id", None)
         if method.in_order and not method.opens_session and session_id is not None:
             occupied_by = self._queues.current_handler(session_id)
             if occupied_by is not None:
@@ -136,9 +139,11 @@ class OutgoingRequests:
                     f"the handler of {occupied_by} awaits {method.name} of the same session {session_id!r}, whose "
                     f"response is released only after that handler has returned; await it in another task instead"
                 )
-        call = PendingRequest(method, session_id, on_result, on_release, on_late_result, self._loop.create_future())
+        is_first = session_id is not None and session_id not in self._pending_sessions.known
+        future = self._loop.create_future()
+        call = PendingRequest(method, session_id, is_first, on_result, on_release, on_late_result, future)
         self._open.add(call)
-        if session_id is not None:
+        if is_first:
             self._pending_sessions.request_started(session_id)
         if method.opens_session:
             self._pending_sessions.opening_started()
@@ -232,13 +237,14 @@ class OutgoingRequests:
         self._open.discard(call)
         if self._slots:
             self._free_slot()
-        session_id = call.session_id
-        if session_id is not None:
-            is_over = is_success and call.method.ends_session
-            self._pending_sessions.request_finished(session_id, is_known=is_success, is_over=is_over)
+        session_id, pending_sessions = call.session_id, self._pending_sessions
+        if call.is_first and session_id is not None:
+            pending_sessions.request_finished(session_id, is_success=is_success)
+        if is_success and call.method.ends_session:
+            pending_sessions.known.discard(session_id or "")
         if call.method.opens_session:
             session_id = getattr(result, "session_id", None)
-            self._pending_sessions.opening_finished(session_id)
+            pending_sessions.opening_finished(session_id)
         return session_id
 
 
@@ -252,9 +258,13 @@ def read_object(kind: Any, raw: Raw | UnsetType) -> Any:
         return raw
     if raw is UNSET or raw == _NULL:
         raw = _EMPTY
-    elif len(memoryview(raw)) > _CLEARLY_SMALL_BYTES:
+    elif len(raw) > _CLEARLY_SMALL_BYTES:
         _check_size(bytes(raw))
-    return _decoder_for(kind)(raw)
+    try:
+        decode = _decoders[kind]
+    except KeyError:
+        decode = _build_decoder(kind)
+    return decode(raw)
 
 
 def _check_size(text: bytes) -> None:
@@ -263,12 +273,9 @@ def _check_size(text: bytes) -> None:
         raise InvalidParams(f"$: its values would take {size} bytes of memory (limit {MAX_VALUE_BYTES}); send fewer")
 
 
-def _decoder_for(kind: Any) -> Callable[[Any], Any]:
-    try:
-        return _decoders[kind]
-    except KeyError:
-        decode = _decoders[kind] = _unread if kind is Raw else decoder_for(kind)
-        return decode
+def _build_decoder(kind: Any) -> Callable[[Any], Any]:
+    decode = _decoders[kind] = _unread if kind is Raw else decoder_for(kind)
+    return decode
 
 
 def _unread(raw: Any) -> Any:

@@ -23,12 +23,13 @@ class PendingSessions(Generic[T]):
         self._openings = 0
         self.is_waiting = False
         """A session is about to be announced: while that is so, check `must_wait` before each notification."""
-        self._known: set[str] = set()
+        self.known: set[str] = set()
+        """Sessions that both ends know. A request of another one calls `request_started` and `request_finished`."""
         self._in_use: dict[str, int] = {}
 
     def must_wait(self, session_id: str) -> bool:
         """Return True if this session may be the one that is about to be announced."""
-        return self.is_waiting and session_id not in self._known and session_id not in self._in_use
+        return self.is_waiting and session_id not in self.known and session_id not in self._in_use
 
     def defer(self, session_id: str, item: T) -> None:
         """Buffer an item until the session is announced, or no opening request is left that could announce it."""
@@ -44,7 +45,7 @@ class PendingSessions(Generic[T]):
         self._openings -= 1
         self.is_waiting = self._openings > 0
         if session_id is not None:
-            self._known.add(session_id)
+            self.known.add(session_id)
             self._release(session_id)
         if not self.is_waiting:
             for waiting in list(self._buffered):
@@ -56,23 +57,15 @@ class PendingSessions(Generic[T]):
             self._release(session_id)
         self._in_use[session_id] = self._in_use.get(session_id, 0) + 1
 
-    def request_finished(self, session_id: str, *, is_known: bool, is_over: bool = False) -> None:
-        """Note that a request for this session was answered.
-
-        Args:
-            session_id: The session.
-            is_known: The request succeeded, so that both ends know the session.
-            is_over: The request ended the session.
-        """
+    def request_finished(self, session_id: str, *, is_success: bool) -> None:
+        """Note that a request for this session was answered; after a success both ends know the session."""
         still_in_use = self._in_use[session_id] - 1
         if still_in_use:
             self._in_use[session_id] = still_in_use
         else:
             del self._in_use[session_id]
-        if is_over:
-            self._known.discard(session_id)
-        elif is_known:
-            self._known.add(session_id)
+        if is_success:
+            self.known.add(session_id)
 
     def _release(self, session_id: str) -> None:
         for item in self._buffered.pop(session_id, ()):

@@ -63,10 +63,14 @@ class SessionQueues:
     def put(self, key: str | None, handler: Handler, context: Context, params: Any, size: int) -> None:
         """Append a notification to the queue of its session."""
         self.queued_bytes += size
+        self.items_of(key).append((handler, context, params, size))
+
+    def items_of(self, key: str | None) -> deque[Item]:
+        """Return the items of a queue to append to at once, in the order of their arrival; count their bytes, too."""
         queue = self._queues.get(key)
         if queue is None:
             queue = self._open(key)
-        queue.items.append((handler, context, params, size))
+        return queue.items
 
     def put_barrier(self, key: str | None, release: Callable[[Any], None], argument: Any) -> None:
         """Call `release(argument)` once the backlog of this queue has been handled; there must be a backlog."""

@@ -95,15 +95,10 @@ class FrameWriter:
         except ConnectionLost:
             _log.debug("the peer is gone; a frame of %d bytes was not sent", len(frame))
 
-    async def send_and_drain(self, frame: bytes) -> None:
-        """Queue a frame, and wait while the peer is too slow.
-
-        Raises:
-            ConnectionLost: The peer no longer accepts frames.
-        """
-        self.send(frame)
-        if self._transport.is_congested:
-            await self.drain()
+    @property
+    def is_congested(self) -> bool:
+        """Whether to await `drain` before sending more."""
+        return self._transport.is_congested
 
     async def drain(self) -> None:
         """Wait until the peer accepts more, or the connection ends.
