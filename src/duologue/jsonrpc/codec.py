@@ -9,6 +9,7 @@ surrogates cannot be encoded as UTF-8, and not every Python value is JSON.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any, NoReturn, cast
 
@@ -17,7 +18,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from duologue.errors import EncodeError, InvalidRequest, ParseError, RequestError
 from duologue.jsonrpc.messages import Id, JsonRpcMessage
-from duologue.jsonrpc.nesting import is_nested_deeper, outside_strings
+from duologue.jsonrpc.nesting import is_nested_deeper, outside_strings, pieces_of
 from duologue.sanitize import replace_lone_surrogates
 
 PLAIN_NOTIFICATION = b'{"jsonrpc":"2.0","method":"'
@@ -57,6 +58,8 @@ _encode = msgspec.json.Encoder().encode
 _LONG_NUMBER = re.compile(rb"(?<![0-9.eE+-])[0-9.eE+-]{%d}" % (MAX_NUMBER_CHARS + 1))
 _SURROGATE = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})")
 """A surrogate escape, and the second half (1) if it is a pair. It begins with a literal, which is searched quickly."""
+_NO_VALUES = bytes(set(range(256)) - set(b",[{"))
+"""Everything but the marks that stand before a value, or at the beginning of an array or object."""
 _ID_BOUND: int = 10**MAX_NUMBER_CHARS
 
 
@@ -223,15 +226,20 @@ def decoded_bytes(text: bytes) -> int:
 
     Brackets and commas inside of strings are subtracted only if that could make a difference.
     """
-    estimate = _bytes_of_values(text)
-    if estimate > 2 * len(text) and estimate > 64 * 1024 and b'"' in text:
-        estimate = sum(map(_bytes_of_values, outside_strings(text)))
+    estimate = _bytes_of_values(pieces_of(text))
+    if estimate > 2 * len(text) and estimate > 64 * 1024:
+        estimate = _bytes_of_values(outside_strings(bytes(text)))
     return len(text) + estimate
 
 
-def _bytes_of_values(text: bytes) -> int:
-    objects = text.count(b"{")
-    return VALUE_BYTES * (text.count(b",") + text.count(b"[") + objects) + (OBJECT_BYTES - VALUE_BYTES) * objects
+def _bytes_of_values(pieces: Iterable[bytes]) -> int:
+    values = objects = 0
+    for piece in pieces:
+        if b"," in piece or b"{" in piece or b"[" in piece:  # not within a long string, such as an image
+            marks = piece.translate(None, _NO_VALUES)
+            values += len(marks)
+            objects += marks.count(b"{")
+    return VALUE_BYTES * values + (OBJECT_BYTES - VALUE_BYTES) * objects
 
 
 class _Request(Struct, gc=False):

@@ -73,9 +73,10 @@ class LineFramer:
     def __init__(self, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self.failure: MessageTooLarge | None = None
         self._limit = max_message_bytes
-        self._part = bytearray()
+        self._part = BytesIO()
+        """The unfinished line; `BytesIO` gives it back without copying it once more."""
         self._size = 0
-        """Length of the unfinished line; more than `len(_part)` while the rest of a line is dropped."""
+        """Length of the unfinished line; more than what `_part` has while the rest of a line is dropped."""
         self._is_first_line = True
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -140,21 +141,22 @@ class LineFramer:
         """Add to the unfinished line as much as may be needed; one byte over the limit could be a `\\r`."""
         self._size += len(data)
         if self._size > self._limit * ABORT_FACTOR:
-            self._part = bytearray()
+            self._part = BytesIO()
             self.failure = MessageTooLarge(
                 f"a line of more than {self._limit * ABORT_FACTOR} bytes; the limit is {self._limit}"
             )
         elif self._size <= self._limit + 1:
-            self._part += data
-        elif len(self._part) < HEAD_BYTES:
-            self._part += data[: HEAD_BYTES - len(self._part)]
-        elif len(self._part) > HEAD_BYTES:
-            self._part = self._part[:HEAD_BYTES]
+            self._part.write(data)
+        elif self._part.tell() < HEAD_BYTES:
+            self._part.write(data[: HEAD_BYTES - self._part.tell()])
+        elif self._part.tell() > HEAD_BYTES:
+            self._part = BytesIO(self._part.getvalue()[:HEAD_BYTES])
+            self._part.seek(HEAD_BYTES)
 
     def _end_line(self) -> bytes:
         """Return the line that just ended, whole or as `Oversized`."""
-        line, size = bytes(self._part), self._size
-        self._part = bytearray()
+        line, size = self._part.getvalue(), self._size
+        self._part = BytesIO()
         self._size = 0
         if self._is_first_line:
             self._is_first_line = False

@@ -35,12 +35,21 @@ def is_nested_deeper(text: bytes, limit: int) -> bool:
     return False
 
 
+def pieces_of(text: bytes) -> Iterator[bytes]:
+    """Yield a text in pieces of `PIECE` bytes: a copy of all of it would take new memory, which is slow."""
+    if len(text) <= PIECE:
+        yield bytes(text)
+        return
+    view = memoryview(text)
+    for at in range(0, len(text), PIECE):
+        yield bytes(view[at : at + PIECE])
+
+
 def _has_more_brackets(text: bytes, limit: int) -> bool:
     """Return True if there are more opening brackets than `limit`, in strings too."""
     # `replace` searches with memchr; `count` and `translate` examine every byte, which takes three times as long.
     left = limit
-    for at in range(0, len(text), PIECE):
-        piece = text[at : at + PIECE]
+    for piece in pieces_of(text):
         left -= 2 * len(piece) - len(piece.replace(b"{", b"", limit + 1)) - len(piece.replace(b"[", b"", limit + 1))
         if left < 0:
             return True

@@ -259,7 +259,7 @@ def read_object(kind: Any, raw: Raw | UnsetType) -> Any:
     if raw is UNSET or raw == _NULL:
         raw = _EMPTY
     elif len(raw) > _CLEARLY_SMALL_BYTES:
-        _check_size(bytes(raw))
+        _check_size(raw)
     try:
         decode = _decoders[kind]
     except KeyError:

@@ -98,7 +98,7 @@ class BufferedTransport(Transport):
         if self._send_error is not None:
             raise self._send_error.with_traceback(None)
 
-    def _relieve(self) -> None:
+    def _end_congestion(self) -> None:
         """Let producers continue."""
         self.is_congested = False
         self._capacity_freed.set()

@@ -20,7 +20,7 @@ class MemoryTransport(BufferedTransport):
         return self._other._unread_bytes
 
     def _on_read(self, unread: int) -> None:
-        self._other._relieve()
+        self._other._end_congestion()
 
     def send(self, frame: bytes) -> None:
         if self._send_error is not None:
@@ -43,10 +43,10 @@ class MemoryTransport(BufferedTransport):
 
     def _end(self, failure: DuologueError | None) -> None:
         super()._end(failure)
-        self._relieve()
+        self._end_congestion()
         other = self._other
         other._send_error = other._send_error or ConnectionLost("the other end was closed")
-        other._relieve()
+        other._end_congestion()
         if not other._is_ended:
             other._end(None)
 

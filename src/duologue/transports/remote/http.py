@@ -333,7 +333,7 @@ class HttpTransport(BufferedTransport):
         self._send_error = (
             failure if isinstance(failure, ConnectionLost) else ConnectionLost("the connection is closed")
         )
-        self._relieve()
+        self._end_congestion()
 
     async def aclose(self) -> None:
         if self._task is None:

@@ -81,7 +81,7 @@ class WebSocketConnector:
                 raise rejected(address.socket_url, response.status_code, response.headers.get("Location")) from error
             raise unreachable(address.socket_url, error) from error
         assert isinstance(connection, WebSocketConnection)
-        connection.stall_seconds = self._output_stall
+        connection.stall_check.seconds = self._output_stall
         if connection.response is not None:
             self.cookies.store(address.url, connection.response.headers.get_all("Set-Cookie"))
         return connection

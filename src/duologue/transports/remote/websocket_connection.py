@@ -5,7 +5,6 @@ The library's own `recv()` and `send()` wait for each message; a transport must 
 
 from __future__ import annotations
 
-import asyncio
 from typing import NamedTuple, Protocol
 
 from websockets.asyncio.client import ClientConnection
@@ -15,6 +14,7 @@ from websockets.protocol import OPEN, Event
 
 from duologue.errors import ConnectionLost, DuologueError, MessageTooLarge, OutputLimitExceeded, ResumeFailed
 from duologue.transports.resume.protocol import HISTORY_LOST, REPLACED
+from duologue.transports.stall_check import StallCheck
 
 TEMPORARY = {CloseCode.GOING_AWAY, CloseCode.SERVICE_RESTART, CloseCode.TRY_AGAIN_LATER}
 """Sent by a server that can be reached again."""
@@ -39,18 +39,17 @@ class WebSocketConnection(ClientConnection):
     Attributes:
         listener: Receives the events; messages that arrive before it is set wait.
         has_stalled: The connection was aborted because the server read nothing for too long.
-        stall_seconds: After how long without progress that happens; `None` disables it.
+        stall_check: Aborts it; `stall_check.seconds` is set after how long.
     """
 
     def __init__(self, protocol: ClientProtocol, **options: object) -> None:
         super().__init__(protocol, **options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] # the library's own options
         self.listener: ConnectionListener | None = None
         self.has_stalled = False
-        self.stall_seconds: float | None = None
         self._messages: list[bytes] = []
         self._fragments: bytearray | None = None
         self._written = 0
-        self._stall_check: asyncio.TimerHandle | None = None
+        self.stall_check = StallCheck(self._progress, self._on_stall)
 
     # Reading
 
@@ -104,8 +103,7 @@ class WebSocketConnection(ClientConnection):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        if self.stall_seconds is not None:
-            self._stall_check = self.loop.call_later(self.stall_seconds, self._check_stall, self._progress())
+        self.stall_check.start()
         if self.listener is not None:
             self.listener.update_congestion()
 
@@ -118,22 +116,16 @@ class WebSocketConnection(ClientConnection):
         self._unpause()
 
     def _unpause(self) -> None:
-        if self._stall_check is not None:
-            self._stall_check.cancel()
+        self.stall_check.stop()
         if self.listener is not None:
             self.listener.update_congestion()
 
     def _progress(self) -> int:
         return self._written - self.unwritten
 
-    def _check_stall(self, before: int) -> None:
-        assert self.stall_seconds is not None
-        now = self._progress()
-        if now > before:
-            self._stall_check = self.loop.call_later(self.stall_seconds, self._check_stall, now)
-        else:
-            self.has_stalled = True
-            self.transport.abort()
+    def _on_stall(self) -> None:
+        self.has_stalled = True
+        self.transport.abort()
 
 
 class CloseReason(NamedTuple):
@@ -151,7 +143,7 @@ class CloseReason(NamedTuple):
 def close_reason(connection: WebSocketConnection) -> CloseReason:
     """Return why a closed WebSocket ended."""
     if connection.has_stalled:
-        return CloseReason(OutputLimitExceeded(f"the server read nothing for {connection.stall_seconds:g} s"))
+        return CloseReason(OutputLimitExceeded(f"the server read nothing for {connection.stall_check.seconds:g} s"))
     theirs, ours = connection.protocol.close_rcvd, connection.protocol.close_sent
     if theirs is None:
         if ours is not None and ours.code in SERVER_FAULT:

@@ -161,7 +161,7 @@ class ServerConnection(BufferedTransport):
         if is_gone and not self.is_gone:
             self.is_gone = True
             self._send_error = self._send_error or ConnectionLost("the client is gone")
-            self._relieve()
+            self._end_congestion()
             self.wake()
         if not self.is_over:
             self._end(self._failure)

@@ -216,13 +216,13 @@ class HttpServerConnection(ServerConnection):
         self.cancel_grace_timer()
         self._congested = {stream for stream in self._congested if stream.reader is not None}
         if self.is_congested and not self._congested:
-            self._relieve()
+            self._end_congestion()
 
     def relieved(self, stream: Stream) -> None:
         """Let the agent continue, if no other stream is congested."""
         self._congested.discard(stream)
         if self.is_congested and not self._congested:
-            self._relieve()
+            self._end_congestion()
 
     def left(self, stream: Stream, reader: StreamReader) -> None:
         """Detach a reader, and wait for the client to resume."""

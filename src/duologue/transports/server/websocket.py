@@ -121,14 +121,14 @@ class WebSocketServerConnection(ServerConnection):
             return
         self.window.trim()
         if not self.window.is_filling:
-            self._relieve()
+            self._end_congestion()
         self.start_grace_timer()
 
     def update_congestion(self) -> None:
         """Let the agent continue, if enough was sent, and enough of that acknowledged."""
         is_behind = self.window.waiting_bytes >= self.limits.write_ahead // 2
         if self.is_congested and not is_behind and not (self.is_resumable and self.window.is_filling):
-            self._relieve()
+            self._end_congestion()
 
     def rewind(self, position: object) -> bool:
         """Go back to the number of frames that a client says it has; `False` if that is impossible."""

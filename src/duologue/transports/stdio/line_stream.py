@@ -11,6 +11,7 @@ waits for the peer, so reading never waits for writing.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextlib import suppress
 
 from duologue.errors import ConnectionLost, DuologueError, MessageTooLarge, OutputLimitExceeded
@@ -23,6 +24,7 @@ from duologue.transports.buffered import (
     WRITE_AHEAD,
     BufferedTransport,
 )
+from duologue.transports.stall_check import StallCheck
 
 COALESCED_BYTES = 64 * 1024
 """The size of a Linux pipe: a larger write would not pass in one piece anyway."""
@@ -51,8 +53,7 @@ class LineStreamTransport(BufferedTransport):
         self._input = InputProtocol(self)
         self._output = OutputProtocol(self)
         self._framer = LineFramer(max_message_bytes)
-        self._output_stall = output_stall
-        self._stall_check: asyncio.TimerHandle | None = None
+        self._stall_check = StallCheck(self._progress, self._on_stall, output_stall)
         self._reader: asyncio.ReadTransport | None = None
         self._writer: asyncio.WriteTransport | None = None
         self._is_closed = False
@@ -66,6 +67,9 @@ class LineStreamTransport(BufferedTransport):
         """True while nothing was sent since something arrived."""
         self._is_flush_scheduled = False
         """The event loop will write what is coalesced in its next iteration."""
+        self._unsent: deque[memoryview] = deque()
+        """What asyncio's transport gets when it has written what it has: it would copy all of it."""
+        self._unsent_bytes = 0
         self._written = 0
         self._writer_gone = asyncio.Event()
 
@@ -135,7 +139,11 @@ class LineStreamTransport(BufferedTransport):
 
     @property
     def pending_bytes(self) -> int:
-        return self._coalesced_bytes + (self._writer.get_write_buffer_size() if self._writer is not None else 0)
+        return self._coalesced_bytes + self._unwritten_bytes
+
+    @property
+    def _unwritten_bytes(self) -> int:
+        return self._unsent_bytes + (self._writer.get_write_buffer_size() if self._writer is not None else 0)
 
     def send(self, frame: bytes) -> None:
         if self._send_error is not None:
@@ -159,8 +167,7 @@ class LineStreamTransport(BufferedTransport):
         """Write a long frame at once, after what is coalesced; coalescing it would copy it once more."""
         if self._coalesced:
             self._flush()
-        # asyncio keeps what the peer has not read yet; given a view, it copies that only once.
-        self._write(memoryview(frame))
+        self._write(frame)
         self._write(b"\n")
 
     def _flush_scheduled(self) -> None:
@@ -180,37 +187,54 @@ class LineStreamTransport(BufferedTransport):
         self._coalesced.clear()
         self._coalesced_bytes = 0
 
-    def _write(self, data: bytes | bytearray | memoryview) -> None:
+    def _write(self, data: bytes) -> None:
         writer = self._writer
         assert writer is not None
         if writer.is_closing():  # it broke, and asyncio is about to report it
             raise ConnectionLost("the peer no longer reads")
-        self._written += len(data)
-        writer.write(data)
-        if self.is_congested and (waiting := writer.get_write_buffer_size()) > self._max_queued * HARD_LIMIT_FACTOR:
+        if len(data) <= WRITE_AHEAD and not self._unsent:
+            self._written += len(data)
+            writer.write(data)
+        else:
+            self._unsent.append(memoryview(data))
+            self._unsent_bytes += len(data)
+            if not self.is_congested:
+                self._write_unsent()
+        if self.is_congested and (waiting := self._unwritten_bytes) > self._max_queued * HARD_LIMIT_FACTOR:
             self._exceed_output(waiting)
+
+    def _write_unsent(self, *, is_last: bool = False) -> None:
+        """Write what is unsent until asyncio's transport is congested; everything, if nothing will follow."""
+        assert self._writer is not None
+        while self._unsent and (is_last or not self.is_congested):
+            part = self._unsent.popleft()
+            if len(part) > WRITE_AHEAD:
+                self._unsent.appendleft(part[WRITE_AHEAD:])
+                part = part[:WRITE_AHEAD]
+            self._unsent_bytes -= len(part)
+            self._written += len(part)
+            self._writer.write(part)
 
     def _pause_writing(self) -> None:
         self.is_congested = True
-        if self._output_stall is not None:
-            self._stall_check = self._loop.call_later(self._output_stall, self._check_stall, self._progress())
+        self._stall_check.start()
 
-    def _relieve(self) -> None:
-        super()._relieve()
-        if self._stall_check is not None:
-            self._stall_check.cancel()
-            self._stall_check = None
+    def _resume_writing(self) -> None:
+        self._stall_check.stop()
+        self.is_congested = False
+        self._write_unsent()
+        if not self.is_congested:
+            self._end_congestion()
+
+    def _end_congestion(self) -> None:
+        super()._end_congestion()
+        self._stall_check.stop()
 
     def _progress(self) -> int:
         return self._written - self._writer.get_write_buffer_size() if self._writer is not None else 0
 
-    def _check_stall(self, before: int) -> None:
-        assert self._output_stall is not None
-        now = self._progress()
-        if now > before:
-            self._stall_check = self._loop.call_later(self._output_stall, self._check_stall, now)
-        else:
-            self._abandon(OutputLimitExceeded(f"the peer read nothing for {self._output_stall:g} s"))
+    def _on_stall(self) -> None:
+        self._abandon(OutputLimitExceeded(f"the peer read nothing for {self._stall_check.seconds:g} s"))
 
     def _output_broke(self, error: Exception | None) -> None:
         """Stop sending: the peer no longer reads. What it sent before may still be received."""
@@ -219,7 +243,9 @@ class LineStreamTransport(BufferedTransport):
             detail = f": {error}" if error is not None else ""
             self._send_error = ConnectionLost(f"the peer no longer reads{detail}")
         self._drop_coalesced()
-        self._relieve()
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        self._end_congestion()
 
     def _abandon(self, failure: ConnectionLost) -> None:
         super()._abandon(failure)
@@ -242,9 +268,10 @@ class LineStreamTransport(BufferedTransport):
         """Close the output: the peer sees its end once it has read what is queued."""
         if self._writer is not None and not self._writer.is_closing():
             self._flush_scheduled()
+            self._write_unsent(is_last=True)
             self._send_error = ConnectionLost("this transport is closed")
             self._writer.close()
-        self._relieve()
+        self._end_congestion()
 
     async def _close_writer(self, linger: float) -> None:
         self._start_closing_writer()
@@ -304,7 +331,7 @@ class OutputProtocol(asyncio.Protocol):
         self._transport._pause_writing()
 
     def resume_writing(self) -> None:
-        self._transport._relieve()
+        self._transport._resume_writing()
 
     def eof_received(self) -> bool:
         # A socket whose peer has finished sending may still be read by it.
