@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import suppress
 from operator import methodcaller
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from duologue.client.late_replay import wait_for_late_replay
@@ -66,9 +65,7 @@ class AwaitableSession(Coroutine[Any, Any, ClientSession]):
         self._session = await self._opening
         return self._session
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         if self._session is not None:
             await self._session.aclose()
 

@@ -75,11 +75,9 @@ class NamedAgent(Struct, frozen=True, kw_only=True):
     @property
     def command_line(self) -> list[str]:
         """The command and its arguments; empty for a remote agent."""
-        return (
-            []
-            if self.url is not None
-            else [str(self.config.get("command", "")), *map(str, self.config.get("args", ()))]
-        )
+        if self.url is not None:
+            return []
+        return [str(self.config.get("command", "")), *map(str, self.config.get("args", ()))]
 
 
 def config_file() -> Path:

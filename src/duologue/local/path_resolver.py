@@ -14,7 +14,7 @@ import os
 import stat
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from duologue.local.errors import os_error
@@ -105,9 +105,7 @@ def make_parents(resolved: ResolvedPath) -> Generator[ResolvedPath]:
             os.close(directory_fd)
             directory_fd = made
         info = _stat(directory_fd, name) if directories else resolved.info
-        yield ResolvedPath(
-            directory_fd, name, resolved.parts, info, follow_mounts=resolved.follow_mounts, root=resolved.root
-        )
+        yield replace(resolved, parent=directory_fd, name=name, info=info, missing=())
     finally:
         os.close(directory_fd)
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import count
-from types import TracebackType
 from typing import Self
 
 from duologue.conversation.content import JsonObject
@@ -118,9 +117,7 @@ class McpServers:
             self._tasks.start(server.run())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:

@@ -43,10 +43,14 @@ def field_error(field: JsonObject, value: Any) -> str | None:
             return None if isinstance(value, bool) else "yes or no?"
         case "integer":
             is_whole = isinstance(value, int) and not isinstance(value, bool)
-            return _range_error(field, value) if is_whole else "a whole number, please"
+            return (
+                _range_error(value, field.get("minimum"), field.get("maximum"))
+                if is_whole
+                else "a whole number, please"
+            )
         case "number":
             is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-            return _range_error(field, value) if is_number else "a number, please"
+            return _range_error(value, field.get("minimum"), field.get("maximum")) if is_number else "a number, please"
         case "array":
             return _list_error(field, value)
         case "string":
@@ -72,22 +76,19 @@ def _fields(form: JsonObject) -> dict[str, JsonObject]:
     return fields
 
 
-def _range_error(field: JsonObject, value: float) -> str | None:
-    least, most = field.get("minimum"), field.get("maximum")
-    if least is not None and value < least:
-        return f"at least {least}, please"
-    return f"at most {most}, please" if most is not None and value > most else None
+def _range_error(size: float, least: float | None, most: float | None, unit: str = "") -> str | None:
+    if least is not None and size < least:
+        return f"at least {least}{unit}, please"
+    return f"at most {most}{unit}, please" if most is not None and size > most else None
 
 
 def _list_error(field: JsonObject, value: Any) -> str | None:
     if not isinstance(value, list):
         return "a list, please"
     chosen: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
-    least, most = field.get("minItems"), field.get("maxItems")
-    if least is not None and len(chosen) < least:
-        return f"at least {least} of them, please"
-    if most is not None and len(chosen) > most:
-        return f"at most {most} of them, please"
+    wrong_count = _range_error(len(chosen), field.get("minItems"), field.get("maxItems"), " of them")
+    if wrong_count is not None:
+        return wrong_count
     choices = choices_of(field)
     wrong = [each for each in chosen if choices and each not in choices]
     return f"{wrong[0]} is none of: {', '.join(choices)}" if wrong else None
@@ -99,11 +100,9 @@ def _text_error(field: JsonObject, value: Any) -> str | None:
     choices = choices_of(field)
     if choices and value not in choices:
         return f"one of: {', '.join(choices)}"
-    least, most = field.get("minLength"), field.get("maxLength")
-    if least is not None and len(value) < least:
-        return f"at least {least} characters, please"
-    if most is not None and len(value) > most:
-        return f"at most {most} characters, please"
+    wrong_length = _range_error(len(value), field.get("minLength"), field.get("maxLength"), " characters")
+    if wrong_length is not None:
+        return wrong_length
     wanted, parse = _FORMATS.get(field.get("format") or "", ("", str))
     with suppress(ValueError):
         parse(value)
