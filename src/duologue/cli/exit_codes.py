@@ -50,17 +50,13 @@ class UsageError(Exception):
     """The command line asks for something impossible; the message says what is possible."""
 
 
-def code_of_stop(stop_reason: str | None) -> ExitCode:
-    """Return the exit code for a stop reason; an unknown one counts as success."""
-    match stop_reason:
-        case "refusal":
-            return ExitCode.REFUSED
-        case "max_tokens" | "max_turn_requests":
-            return ExitCode.LIMIT
-        case "cancelled":
-            return ExitCode.INTERRUPTED
-        case _:
-            return ExitCode.OK
+STOP_CODES = {
+    "refusal": ExitCode.REFUSED,
+    "max_tokens": ExitCode.LIMIT,
+    "max_turn_requests": ExitCode.LIMIT,
+    "cancelled": ExitCode.INTERRUPTED,
+}
+"""Stop reasons that are not a success."""
 
 
 def code_of_error(error: Exception) -> ExitCode:

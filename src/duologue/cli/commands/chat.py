@@ -67,7 +67,9 @@ class _Chat:
         self._arguments = arguments
         self._cwd = Path(arguments.cwd).absolute()
         self._terminals = Terminals()
-        self._screen = ConsoleOutput(sys.stdout, sys.stderr, self._cwd, self._terminals, self._may_show_output)
+        self._screen = ConsoleOutput(
+            sys.stdout, sys.stderr, self._cwd, self._terminals, may_show_output=lambda: not self._editor.is_reading
+        )
         self._reader = LineReader(sys.stdin.fileno())
         self._editor: LineEditor = editor_for(
             self._reader, lambda before: completions(self._session, self._cwd, before)
@@ -276,10 +278,6 @@ class _Chat:
         self._screen.pause()
         self._print("cancelling; press Ctrl-C again to exit immediately\n")
         self._running_turn.session.agent._tasks.start(self._running_turn.cancel())
-
-    def _may_show_output(self) -> bool:
-        """Return False while the user is typing a line."""
-        return not self._editor.is_reading
 
     def _print(self, text: str) -> None:
         sys.stderr.write(text)

@@ -19,10 +19,9 @@ from duologue.cli.console.line_reader import LineReader, is_interactive, termina
 from duologue.cli.console.login_prompt import login_advice, terminal_login
 from duologue.cli.console.permission_prompt import PermissionPrompt
 from duologue.cli.console.renderer import ConsoleOutput, Output, TurnSummary
-from duologue.cli.exit_codes import ExitCode, UsageError, code_of_error, code_of_stop, explain
+from duologue.cli.exit_codes import STOP_CODES, ExitCode, UsageError, code_of_error, explain
 from duologue.cli.permissions import wants_to_ask
 from duologue.client.agent import RemoteAgent
-from duologue.client.auth import AuthOptions
 from duologue.client.services.terminals import Terminals
 from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
@@ -78,22 +77,19 @@ class _Run:
     async def _connect(self) -> ExitCode:
         arguments = self._arguments
         with terminal_to_ask() as terminal:
-            has_user = terminal is not None and (arguments.ask or is_interactive())
-            reader = LineReader(terminal) if wants_to_ask(arguments, has_user) and terminal is not None else None
+            user = LineReader(terminal) if terminal is not None and (arguments.ask or is_interactive()) else None
+            reader = user if wants_to_ask(arguments, user is not None) else None
             async with connect_from_args(
                 arguments,
                 self._terminals,
                 on_request=None if reader is None else PermissionPrompt(reader, self._shown),
                 on_denied=self._deny,
                 on_elicit=None if reader is None else FormPrompt(reader, self._shown),
-                login=self._login(terminal) if has_user and terminal is not None else None,
+                login=None if user is None else terminal_login(user, self._shown, nullcontext),
                 seconds=arguments.timeout or 0.0,
             ) as self._agent:
                 self._agent.on_session = self._opened
                 return await self._run_session(self._agent)
-
-    def _login(self, terminal: int) -> AuthOptions:
-        return terminal_login(LineReader(terminal), self._shown, nullcontext)
 
     async def _run_session(self, agent: RemoteAgent) -> ExitCode:
         session = self._session = await open_session(agent, self._arguments)
@@ -123,7 +119,7 @@ class _Run:
         return TurnSummary.of(turn, self._code(turn), began)
 
     def _code(self, turn: ClientTurn) -> ExitCode:
-        code = code_of_stop(turn.stop_reason)
+        code = STOP_CODES.get(turn.stop_reason or "", ExitCode.OK)
         if self._interrupts.count:
             return ExitCode.INTERRUPTED
         # Some agents end the turn after a denial and report it as cancelled.

@@ -100,7 +100,7 @@ class LiveOutput:
         self._stop()
         self._stop = _nothing
         self._add(self._lines.finish())
-        self._may_show = _always
+        self._may_show = lambda: True
         self._flush()
         left_out = self._count - MOST_LIVE_LINES - len(self._last)
         if self._last and left_out > 0:
@@ -127,7 +127,3 @@ class LiveOutput:
 
 def _nothing() -> None:
     """Do nothing: no command is watched."""
-
-
-def _always() -> bool:
-    return True
