@@ -10,12 +10,14 @@ import time
 import pytest
 
 from duologue.conversation.content import TextContent
+from duologue.conversation.updates import decode_update
 from duologue.errors import StoreError, StoreFull
 from duologue.store import session_log as log_module
 from duologue.store.base import Store
 from duologue.store.records import Batch, LogPosition, Record, RecordPage, SessionRecords
+from duologue.store.replay_merge import MERGED_CHARACTERS
 from duologue.store.session_log import GROUP_BYTES, SessionLog
-from tests.store.messages import chunk, info, numbered, replayed_numbers
+from tests.store.messages import chunk, info, numbered, replayed_numbers, tool
 
 
 class FakeRecords(SessionRecords):
@@ -254,6 +256,85 @@ async def test_appending_costs_the_event_loop_next_to_nothing(store: Store) -> N
     assert spent / len(updates) < 5e-6
     async with asyncio.timeout(30):
         await log.aclose()
+
+
+async def test_text_that_is_written_together_is_one_record_for_each_message() -> None:
+    records = FakeRecords()
+    log = open_log(records)
+    for text in ("one ", "two\r\n", "\ud800"):
+        log.append_text("agent", "a", text)
+    log.append_text("thought", "a", "three")
+    log.append_text("thought", "b", "four")
+    log.append(tool("t", "pending"))
+    log.append_text("thought", "b", "five")
+    async with asyncio.timeout(5):
+        committing = asyncio.ensure_future(log.commit())
+        await records.succeed()
+        await committing
+        log.append_text("thought", "b", "six")
+        committing = asyncio.ensure_future(log.commit())
+        await records.succeed()
+        await committing
+
+    texts = [decode_update(record.body) for batch in records.batches for record in batch.records]
+    assert texts == [
+        chunk("one two\r\n\ufffd", "a"),
+        chunk("three", "a", "thought"),
+        chunk("four", "b", "thought"),
+        tool("t", "pending"),
+        chunk("five", "b", "thought"),
+        chunk("six", "b", "thought"),
+    ]
+    assert records.numbers() == [1, 2, 3, 4, 5, 6]
+
+
+async def test_a_record_of_text_is_as_long_as_a_merged_chunk_of_a_replay() -> None:
+    records = FakeRecords()
+    log = open_log(records)
+    async with asyncio.timeout(5):
+        log.append_text("agent", "a", "begins a write" * GROUP_BYTES)
+        for _ in range(10):
+            log.append_text("agent", "a", "x" * (MERGED_CHARACTERS // 4))
+        await records.succeed()
+        await records.succeed()
+        await log.commit()
+
+    lengths = [len(record.body) // MERGED_CHARACTERS for record in records.batches[1].records]
+    assert lengths == [1, 1, 0]
+
+
+async def test_text_that_could_not_be_written_is_written_later_in_its_order() -> None:
+    records = FakeRecords()
+    log = open_log(records)
+    log.append_text("agent", "a", "one ")
+    committing = asyncio.ensure_future(log.commit())
+    async with asyncio.timeout(5):
+        await records.fail(StoreFull("no space"))
+        with pytest.raises(StoreFull):
+            await committing
+        log.append_text("agent", "a", "two")
+        committing = asyncio.ensure_future(log.commit())
+        await records.succeed()
+        await committing
+
+    texts = [decode_update(record.body) for batch in records.batches for record in batch.records]
+    assert texts == [chunk("one ", "a"), chunk("two", "a")]
+
+
+async def test_too_much_unwritten_text_is_rejected_and_leaves_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_module, "MAX_UNSAVED_BYTES", 1000)
+    records = FakeRecords()
+    log = open_log(records)
+    log.append_text("agent", "a", "é" * 200)
+    for message_id in ("a", "b"):
+        with pytest.raises(StoreFull):
+            log.append_text("agent", message_id, "x")
+    committing = asyncio.ensure_future(log.commit())
+    async with asyncio.timeout(5):
+        await records.succeed()
+        await committing
+
+    assert [decode_update(record.body) for record in records.batches[0].records] == [chunk("é" * 200, "a")]
 
 
 async def next_turn_of_the_loop() -> None:

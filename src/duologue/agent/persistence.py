@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from duologue.conversation.content import Content, JsonObject
-from duologue.conversation.updates import Update
+from duologue.conversation.updates import Role, Update
 
 if TYPE_CHECKING:
     from duologue.store.base import Store
@@ -60,6 +60,11 @@ class SessionPersistence:
         """Store an update."""
         if self._log is not None:
             self._log.append(update)
+
+    def append_text(self, role: Role, message_id: str, text: str) -> None:
+        """Store a chunk of plain text."""
+        if self._log is not None:
+            self._log.append_text(role, message_id, text)
 
     async def commit(self) -> None:
         """Wait until every update so far is stored."""

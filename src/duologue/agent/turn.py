@@ -18,7 +18,7 @@ from duologue.agent.settings import S
 from duologue.agent.terminal import TerminalHandle, open_terminal
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn_exceptions import StopTurn
-from duologue.conversation.content import Content, JsonObject, TextContent, as_content, text_of
+from duologue.conversation.content import Content, JsonObject, as_content, text_of
 from duologue.conversation.updates import (
     UNSET,
     CompactionChunk,
@@ -240,9 +240,7 @@ class Turn(Generic[S]):
             template = self.session._client.text_chunks(self.session.id, role, message_id)
             chunks = self._chunks = (role, message_id, template)
         if self.session._is_stored:
-            self.session._persistence.append(
-                MessageChunk(role=role, content=TextContent(content), message_id=message_id)
-            )
+            self.session._persistence.append_text(role, message_id, content)
         return chunks[2].send(content)
 
     # --- tool calls and commands

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from io import StringIO
 from typing import Self
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
-from duologue.conversation.content import Content
-from duologue.conversation.updates import InfoUpdate, Update
+from duologue.conversation.content import Content, TextContent
+from duologue.conversation.updates import InfoUpdate, MessageChunk, Role, Update
 from duologue.errors import StoreError, StoreFull
 from duologue.store.records import Batch, Kind, LogPosition, Record, SessionRecords, TurnBegan, TurnEnded, encode_body
-from duologue.store.replay_merge import entity_of
+from duologue.store.replay_merge import MERGED_CHARACTERS, entity_of
 
 _log = logging.getLogger("duologue.store")
 
@@ -31,6 +32,26 @@ MAX_UNSAVED_BYTES = 64 * 1024 * 1024
 
 _OVERHEAD = 64
 """Approximate size of a record without its body."""
+
+_TEXT_OVERHEAD = 512
+"""Approximate size of a record of text that still grows, without its text."""
+
+_MAX_UTF8 = 4
+"""Bytes that a character takes at most."""
+
+
+class _TextRecord(Struct):
+    """A record of text that grows until it is written."""
+
+    number: int
+    role: Role
+    message_id: str
+    text: StringIO
+
+    def encoded(self) -> Record:
+        text = TextContent(self.text.getvalue())
+        chunk = MessageChunk(role=self.role, content=text, message_id=self.message_id)
+        return Record(self.number, "update", entity_of(chunk), encode_body(chunk))
 
 
 class SessionLog:
@@ -53,7 +74,9 @@ class SessionLog:
         self._session_records = records
         self._on_close = on_close
         self._last = position.last
-        self._records: list[Record] = []
+        self._records: list[Record | _TextRecord] = []
+        self._text: _TextRecord | None = None
+        """The last record, if more text can be added to it."""
         self._state: dict[str, bytes | None] = {}
         self._title: str | None | UnsetType = UNSET
         self._unsaved_bytes = 0
@@ -81,6 +104,28 @@ class SessionLog:
         if isinstance(update, InfoUpdate) and update.title is not UNSET:
             self._title = update.title
         self._add("update", entity_of(update), encode_body(update))
+
+    def append_text(self, role: Role, message_id: str, text: str) -> None:
+        """Add a chunk of plain text; chunks of one message that are written together are one record.
+
+        Raises:
+            StoreFull: Too many bytes wait to be written; this chunk is not stored.
+        """
+        record = self._text
+        size = len(text) if text.isascii() else _MAX_UTF8 * len(text)
+        if record is not None and record.message_id == message_id and record.role == role:
+            self._reserve(size)
+        else:
+            self._reserve(size + _TEXT_OVERHEAD)
+            self._last += 1
+            record = self._text = _TextRecord(self._last, role, message_id, StringIO(newline=""))
+            self._records.append(record)
+        record.text.write(text)
+        if record.text.tell() >= MERGED_CHARACTERS:
+            self._text = None
+        self._accepted += 1
+        if self._timer is None or self._unsaved_bytes >= GROUP_BYTES:
+            self._write_soon()
 
     async def commit(self) -> None:
         """Wait until everything added so far would survive a crash of this process.
@@ -135,7 +180,7 @@ class SessionLog:
 
         They are written in one transaction with the pending updates: after a crash both are there, or neither.
         """
-        self._reserve(len(value or b""))
+        self._reserve(len(value or b"") + _OVERHEAD)
         self._state[name] = value
         self._accepted += 1
         self._write_soon()
@@ -157,7 +202,8 @@ class SessionLog:
             await self._session_records.release()
 
     def _add(self, kind: Kind, entity: str | None, body: bytes) -> None:
-        self._reserve(len(body))
+        self._reserve(len(body) + _OVERHEAD)
+        self._text = None
         self._last += 1
         self._records.append(Record(self._last, kind, entity, body))
         self._accepted += 1
@@ -169,7 +215,7 @@ class SessionLog:
         if self._unsaved_bytes > MAX_UNSAVED_BYTES:
             reason = self.write_error or "the disk is too slow"
             raise StoreFull(f"session {self.session_id}: {self._unsaved_bytes} bytes wait to be written: {reason}")
-        self._unsaved_bytes += size + _OVERHEAD
+        self._unsaved_bytes += size
 
     def _write_soon(self) -> None:
         if self._writing is not None or self.write_error is not None:
@@ -184,9 +230,10 @@ class SessionLog:
         self._stop_timer()
         if self._writing is not None or not (self._records or self._state):
             return
-        batch = Batch(self._records, self._state, self._title)
+        records = [each.encoded() if isinstance(each, _TextRecord) else each for each in self._records]
+        batch = Batch(records, self._state, self._title)
         accepted, size = self._accepted, self._unsaved_bytes
-        self._records, self._state, self._title = [], {}, UNSET
+        self._records, self._text, self._state, self._title = [], None, {}, UNSET
         self._writing = self._session_records.write(batch)
         self._writing.add_done_callback(lambda write: self._written_or_failed(write, batch, accepted, size))
 
