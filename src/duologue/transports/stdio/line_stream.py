@@ -68,7 +68,7 @@ class LineStreamTransport(BufferedTransport):
         self._is_flush_scheduled = False
         """The event loop will write what is coalesced in its next iteration."""
         self._unsent: deque[memoryview] = deque()
-        """What asyncio's transport gets when it has written what it has: it would copy all of it."""
+        """Frames for asyncio's transport once it has written its own, because it would copy them."""
         self._unsent_bytes = 0
         self._written = 0
         self._writer_gone = asyncio.Event()
