@@ -89,12 +89,12 @@ class FramePump:
             if not frames:
                 return ConnectionLost("it closed its output")
             try:
-                for frame in frames:
-                    # A frame that begins with a method is no response: most updates need not be parsed.
-                    envelope = None if frame.startswith(PLAIN_NOTIFICATION) else read_envelope(frame)
+                # A frame that begins with a method is no response: most updates need not be parsed.
+                for frame in [each for each in frames if not each.startswith(PLAIN_NOTIFICATION)]:
+                    envelope = read_envelope(frame)
                     if envelope is not None and (id := envelope.response_id) is not None:
                         self._unanswered.answered(id)
-                    client.send(frame if self._to_client is None else self._to_client(frame))
+                client.send_many(frames if self._to_client is None else [self._to_client(each) for each in frames])
                 if client.is_congested:
                     await client.drain()
             except ConnectionLost:

@@ -44,6 +44,15 @@ class Transport(ABC):
             ConnectionLost: The peer no longer reads. What it sent may still be received.
         """
 
+    def send_many(self, frames: list[bytes]) -> None:
+        """Queue frames in order, as `send` does.
+
+        Raises:
+            ConnectionLost: The peer no longer reads. Some of them may have been queued.
+        """
+        for frame in frames:
+            self.send(frame)
+
     @abstractmethod
     async def drain(self) -> None:
         """Wait until the transport is no longer congested.

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import httptools
 
+from duologue.transports.remote.small_reads import SmallReads
+
 MAX_HEAD_BYTES = 256 * 1024
 """Bytes of a response in addition to its body: status, headers, trailers and chunk sizes."""
 
@@ -34,7 +36,7 @@ class HttpRequest(NamedTuple):
     body: bytes | None
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(SmallReads):
     """Send requests one after the other, each after the response to the one before was read.
 
     Attributes:

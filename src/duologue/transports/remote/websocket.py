@@ -34,6 +34,7 @@ from duologue.transports.resume.protocol import (
     ResumeNegotiation,
     RetryPolicy,
     control,
+    may_have_control,
     read_control,
 )
 from duologue.transports.stdio.socket import OUTPUT_STALL_SECONDS
@@ -113,7 +114,11 @@ class WebSocketTransport(BufferedTransport):
             return
         if self._answer is not None and socket is not self._socket:
             frames = self._on_resumed(socket, frames)
-        if self._negotiation.is_over and self._negotiation.grant is None:
+        is_over = self._negotiation.is_over
+        if is_over and self._negotiation.grant is None:
+            self._deliver(frames)
+        elif frames and is_over and not may_have_control(frames):
+            self._count(frames)
             self._deliver(frames)
         elif frames:
             self._deliver([each for frame in frames if (each := self._counted(frame)) is not None])
@@ -129,12 +134,16 @@ class WebSocketTransport(BufferedTransport):
         if message is not None:
             self._on_control(*message)
             return None
-        self._received.add(frame)
+        self._count([frame])
+        return frame
+
+    def _count(self, frames: list[bytes]) -> None:
+        """Count frames that arrived, and acknowledge them now or later."""
+        self._received.add(*frames)
         if self._received.is_due:
             self._acknowledge()
         elif self._ack_timer is None:
             self._ack_timer = asyncio.get_running_loop().call_later(ACKNOWLEDGE_SECONDS, self._acknowledge)
-        return frame
 
     def _on_negotiated(self) -> None:
         if self._negotiation.is_over and self._negotiation.grant is None:

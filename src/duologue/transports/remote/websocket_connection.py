@@ -13,6 +13,7 @@ from websockets.frames import BINARY, CONT, TEXT, CloseCode, Frame
 from websockets.protocol import OPEN, Event
 
 from duologue.errors import ConnectionLost, DuologueError, MessageTooLarge, OutputLimitExceeded, ResumeFailed
+from duologue.transports.remote.small_reads import SmallReads
 from duologue.transports.resume.protocol import HISTORY_LOST, REPLACED
 from duologue.transports.stall_check import StallCheck
 
@@ -21,6 +22,18 @@ TEMPORARY = {CloseCode.GOING_AWAY, CloseCode.SERVICE_RESTART, CloseCode.TRY_AGAI
 
 SERVER_FAULT = {CloseCode.PROTOCOL_ERROR, CloseCode.INVALID_DATA, CloseCode.MESSAGE_TOO_BIG}
 """Sent by this client because of a fault of the server, which would repeat it."""
+
+
+HEAD_END = b"\r\n\r\n"
+
+WHOLE_TEXT = 0x81
+"""The first byte of a text message in one frame."""
+
+SHORT = 126
+"""Longer messages have their length after the second byte."""
+
+TOO_LONG = 1 << 64
+"""In place of the length of a masked frame, which a server must not send: the library rejects both."""
 
 
 class ConnectionListener(Protocol):
@@ -33,7 +46,7 @@ class ConnectionListener(Protocol):
         """Check again whether the connection is congested."""
 
 
-class WebSocketConnection(ClientConnection):
+class WebSocketConnection(ClientConnection, SmallReads):
     """A WebSocket that calls a listener.
 
     Attributes:
@@ -48,14 +61,65 @@ class WebSocketConnection(ClientConnection):
         self.has_stalled = False
         self._messages: list[bytes] = []
         self._fragments: bytearray | None = None
+        self._handshake: bytes | None = b""
+        """The last bytes of an incomplete response to the handshake; `None` once it is complete."""
+        self._is_split = False
+        self._partial = bytearray()
+        self._partial_size = 0
         self._written = 0
         self.stall_check = StallCheck(self._progress, self._on_stall)
 
     # Reading
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        if self._handshake is not None:
+            data = self._end_handshake(self._handshake, data)
+        if self._is_split:
+            self._split(data)
+        elif data:
+            super().data_received(data)
         self.deliver()
+
+    def _end_handshake(self, before: bytes, data: bytes) -> bytes:
+        """Pass the response to the handshake to the library; return what follows it."""
+        end = (before + data).find(HEAD_END)
+        if end < 0:
+            self._handshake = (before + data)[1 - len(HEAD_END) :]
+            super().data_received(data)
+            return b""
+        end += len(HEAD_END) - len(before)
+        super().data_received(data[:end])
+        self._handshake = None
+        self._is_split = self.protocol.state is OPEN and not self.protocol.extensions
+        return data[end:]
+
+    def _split(self, data: bytes) -> None:
+        """Split data into frames; deliver messages of one frame, which most are, and pass the rest to the library."""
+        if self._partial:
+            self._partial += data
+            if len(self._partial) < self._partial_size:
+                return
+            data, self._partial = bytes(self._partial), bytearray()
+        begin, limit = 0, self.protocol.max_message_size or TOO_LONG - 1
+        while (found := frame_at(data, begin)) is not None:
+            body, end = found
+            if end - body > limit:  # the library says what is wrong
+                self._is_split = False
+                super().data_received(data[begin:])
+                return
+            if end > len(data):
+                self._partial_size = end - begin
+                break
+            if data[begin] == WHOLE_TEXT and self._fragments is None:
+                self._message(data[body:end])
+            else:
+                super().data_received(data[begin:end])
+                if self.protocol.state is not OPEN:
+                    self._is_split = False
+                    super().data_received(data[end:])
+                    return
+            begin = end
+        self._partial += data[begin:]
 
     def deliver(self) -> None:
         """Pass what has arrived to the listener."""
@@ -126,6 +190,23 @@ class WebSocketConnection(ClientConnection):
     def _on_stall(self) -> None:
         self.has_stalled = True
         self.transport.abort()
+
+
+def frame_at(data: bytes, begin: int) -> tuple[int, int] | None:
+    """Return where the body of a frame begins and ends; `None` if its head is incomplete."""
+    body = begin + 2
+    if body > len(data):
+        return None
+    size = data[begin + 1]
+    if size < SHORT:
+        return body, body + size
+    if size > SHORT + 1:
+        return body, body + TOO_LONG
+    width = 2 if size == SHORT else 8
+    if body + width > len(data):
+        return None
+    size = int.from_bytes(data[body : body + width], "big")
+    return body + width, body + width + size
 
 
 class CloseReason(NamedTuple):

@@ -66,11 +66,11 @@ class AckCounter:
         self._frames = 0
         self._bytes = 0
 
-    def add(self, frame: bytes) -> None:
-        """Count a frame that arrived."""
-        self.count += 1
-        self._frames += 1
-        self._bytes += len(frame)
+    def add(self, *frames: bytes) -> None:
+        """Count frames that arrived."""
+        self.count += len(frames)
+        self._frames += len(frames)
+        self._bytes += sum(map(len, frames))
 
     @property
     def is_due(self) -> bool:
@@ -145,28 +145,31 @@ class ReplayBuffer:
 
     def append(self, frame: bytes) -> None:
         """Add a frame to be sent."""
-        self._waiting.append(frame)
-        self.waiting_bytes += len(frame)
+        self.extend([frame], len(frame))
 
-    def take(self) -> bytes | None:
-        """Return the next frame to send, or `None`."""
-        if not self._waiting:
-            return None
-        frame = self._waiting.popleft()
-        self.waiting_bytes -= len(frame)
-        self.last_taken += 1
-        if self.stores_sent:
-            self._sent.append(frame)
-            self._sent_bytes += len(frame)
-            self._trim_sent(self._max_bytes, self._max_frames)
-        return frame
+    def extend(self, frames: list[bytes], size: int) -> None:
+        """Add frames to be sent, which have `size` bytes together."""
+        self._waiting.extend(frames)
+        self.waiting_bytes += size
 
-    def take_many(self, size: int) -> list[bytes]:
+    def take(self, size: int) -> list[bytes]:
         """Return the next frames to send, about `size` bytes of them."""
-        frames: list[bytes] = []
-        while size > 0 and (frame := self.take()) is not None:
-            frames.append(frame)
-            size -= len(frame)
+        waiting = self._waiting
+        if self.waiting_bytes <= size:
+            frames, taken = list(waiting), self.waiting_bytes
+            waiting.clear()
+        else:
+            frames, taken = [], 0
+            while waiting and taken < size:
+                frame = waiting.popleft()
+                frames.append(frame)
+                taken += len(frame)
+        self.waiting_bytes -= taken
+        self.last_taken += len(frames)
+        if self.stores_sent:
+            self._sent.extend(frames)
+            self._sent_bytes += taken
+            self._trim_sent(self._max_bytes, self._max_frames)
         return frames
 
     def start_counting(self) -> None:
@@ -176,8 +179,10 @@ class ReplayBuffer:
 
     def acknowledge(self, number: int) -> None:
         """Drop all frames up to this number: they have arrived."""
-        while self._sent and self._first_sent <= number:
-            self._drop_sent()
+        sent, size = self._sent, 0
+        for _ in range(min(number - self._first_sent + 1, len(sent))):
+            size += len(sent.popleft())
+        self._sent_bytes -= size
 
     def rewind(self, number: int) -> bool:
         """Send all frames after this number again; `False` if one of them is no longer there."""
@@ -215,7 +220,4 @@ class ReplayBuffer:
 
     def _trim_sent(self, max_bytes: int, max_frames: int) -> None:
         while self._sent and (self._sent_bytes > max_bytes or len(self._sent) > max_frames):
-            self._drop_sent()
-
-    def _drop_sent(self) -> None:
-        self._sent_bytes -= len(self._sent.popleft())
+            self._sent_bytes -= len(self._sent.popleft())

@@ -31,7 +31,7 @@ WINDOW_FRAMES = 10_000
 GRACE_SECONDS = 120.0
 """How long a server lets an agent continue without its client."""
 
-ACKNOWLEDGE_FRAMES = 64
+ACKNOWLEDGE_FRAMES = 512
 ACKNOWLEDGE_BYTES = 256 * 1024
 ACKNOWLEDGE_SECONDS = 5.0
 """Limits of what may stay unacknowledged: small against the window, and rare against the traffic."""
@@ -71,6 +71,11 @@ _CONTROL_NAMES = frozenset({"received", "resume", "resumed", "lost"})
 def control(name: str, **params: int | str) -> bytes:
     """Return one of the four notifications as a frame."""
     return msgspec.json.encode({"jsonrpc": "2.0", "method": _PREFIX + name, "params": params})
+
+
+def may_have_control(frames: list[bytes]) -> bool:
+    """Return whether one of these frames may be a control message."""
+    return _QUOTED_PREFIX in b"".join(frames)
 
 
 def read_control(frame: bytes) -> tuple[str, ControlMessage] | None:

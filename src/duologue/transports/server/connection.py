@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from duologue.errors import ConnectionLost, InternalError, InvalidRequest, OutputLimitExceeded, RequestError
-from duologue.jsonrpc.codec import MAX_METHOD_CHARS, is_legal_id, serialize_error
+from duologue.jsonrpc.codec import MAX_METHOD_CHARS, PLAIN_NOTIFICATION, is_legal_id, serialize_error
 from duologue.jsonrpc.envelope import Envelope, PendingRequests, read_envelope
 from duologue.jsonrpc.messages import Id
 from duologue.transports.buffered import BufferedTransport, Wakeup
@@ -71,8 +71,10 @@ class ServerConnection(BufferedTransport):
         self._frames_read.set()
 
     def send(self, frame: bytes) -> None:
-        if self.is_gone or self.is_finished:
-            raise (self._send_error or ConnectionLost("the client is gone")).with_traceback(None)
+        if frame.startswith(PLAIN_NOTIFICATION):
+            self._send_plain([frame])
+            return
+        self._check_open()
         envelope = read_envelope(frame)
         self.last_active = self._loop.time()
         self.metrics.sent(len(frame))
@@ -81,6 +83,29 @@ class ServerConnection(BufferedTransport):
         else:
             self.route(frame, envelope)
         self.check_limit()
+
+    def send_many(self, frames: list[bytes]) -> None:
+        begin = 0
+        for index in [index for index, frame in enumerate(frames) if not frame.startswith(PLAIN_NOTIFICATION)]:
+            self._send_plain(frames[begin:index])
+            self.send(frames[index])
+            begin = index + 1
+        self._send_plain(frames[begin:])
+
+    def _send_plain(self, frames: list[bytes]) -> None:
+        """Send frames that begin with a method, and so answer nothing: they need not be parsed."""
+        if not frames:
+            return
+        self._check_open()
+        self.last_active = self._loop.time()
+        size = sum(map(len, frames))
+        self.metrics.sent(size, len(frames))
+        self.route_many(frames, size)
+        self.check_limit()
+
+    def _check_open(self) -> None:
+        if self.is_gone or self.is_finished:
+            raise (self._send_error or ConnectionLost("the client is gone")).with_traceback(None)
 
     def check_limit(self) -> None:
         """End the connection, if more output waits for the client than it may.
@@ -210,6 +235,10 @@ class ServerConnection(BufferedTransport):
     @abstractmethod
     def route(self, frame: bytes, envelope: Envelope | None) -> None:
         """Send a request or notification of the agent."""
+
+    @abstractmethod
+    def route_many(self, frames: list[bytes], size: int) -> None:
+        """Send requests and notifications of the agent, which have `size` bytes together."""
 
     @abstractmethod
     def route_response(self, frame: bytes, envelope: Envelope, request: Envelope | None) -> None:

@@ -12,7 +12,7 @@ from starlette.types import Receive, Send
 
 from duologue.errors import ConnectionLost, InvalidRequest
 from duologue.jsonrpc.codec import serialize_error
-from duologue.jsonrpc.envelope import Envelope, PendingRequests
+from duologue.jsonrpc.envelope import Envelope, PendingRequests, read_envelope
 from duologue.jsonrpc.messages import Id
 from duologue.transports.buffered import Wakeup
 from duologue.transports.methods import END_SESSION, OPEN_SESSION, SESSION_LOAD
@@ -23,14 +23,15 @@ from duologue.transports.server.connection import ServerConnection
 from duologue.transports.server.limits import Limits
 from duologue.transports.server.metrics import Metrics
 
-COALESCED_BYTES = 64 * 1024
-"""Bytes of events that are written at once, more or less."""
-
 HEADERS = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-store"),
     (b"x-accel-buffering", b"no"),  # nginx would buffer events
 ]
+
+
+UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"'
+"""How most libraries begin an update, up to the id of its session; another order of members takes the general path."""
 
 
 class AfterEvent(bytes):
@@ -72,6 +73,8 @@ class HttpServerConnection(ServerConnection):
         """Closed sessions, whose streams are dropped when the limit of streams is reached."""
         self._congested: set[Stream] = set()
         self._stored_bytes = 0
+        self._last_update = UPDATE + b'"'
+        self._last_session = ""
         self._done: set[int] = set()
         self._done_up_to = 0
 
@@ -96,7 +99,32 @@ class HttpServerConnection(ServerConnection):
         session = None if envelope is None else envelope.session
         if envelope is not None and (id := envelope.request_id) is not None:
             self.asked.add(id, session)
-        self._append(session, frame)
+        self._append(session, [frame], len(frame))
+
+    def route_many(self, frames: list[bytes], size: int) -> None:
+        group: list[bytes] = []
+        for frame in frames:
+            if not frame.startswith(self._last_update):
+                self._append_updates(group)
+                group = []
+                if not self._is_update(frame):
+                    self.route(frame, read_envelope(frame))
+                    continue
+            group.append(frame)
+        self._append_updates(group)
+
+    def _is_update(self, frame: bytes) -> bool:
+        """Return whether a frame begins like an update; remember its session, because more of it may follow."""
+        end = frame.find(b'"', len(UPDATE)) if frame.startswith(UPDATE) else -1
+        id = frame[len(UPDATE) : end]
+        if end < 0 or b"\\" in id or not id.isascii():
+            return False
+        self._last_update, self._last_session = frame[: end + 1], id.decode()
+        return True
+
+    def _append_updates(self, frames: list[bytes]) -> None:
+        if frames:
+            self._append(self._last_session, frames, sum(map(len, frames)))
 
     def route_response(self, frame: bytes, envelope: Envelope, request: Envelope | None) -> None:
         if envelope.made_session is not None:
@@ -112,19 +140,19 @@ class HttpServerConnection(ServerConnection):
             if len(self._closed) > self.limits.streams:
                 self._drop_closed()
         if request is None or request.method != SESSION_LOAD:
-            self._append(session, frame)
+            self._append(session, [frame], len(frame))
             return
         # The proposal sends this response on another stream than the replay that it ends: our clients wait for both.
         replay = self._streams.get(session)
-        self._append(None, AfterEvent(frame, 0 if replay is None else replay.window.newest))
+        self._append(None, [AfterEvent(frame, 0 if replay is None else replay.window.newest)], len(frame))
 
-    def _append(self, session: str | None, frame: bytes) -> None:
+    def _append(self, session: str | None, frames: list[bytes], size: int) -> None:
         stream = self.stream(session)
         if stream is None:
             self.fail(ConnectionLost(f"the connection has more than {self.limits.streams} event streams"))
             return
-        stream.window.append(frame)
-        self._stored_bytes += len(frame)
+        stream.window.extend(frames, size)
+        self._stored_bytes += size
         if stream.reader is None:
             before = stream.window.stored_bytes
             stream.window.trim()
@@ -360,17 +388,14 @@ class StreamReader:
 
     def _coalesce(self) -> bytes:
         window = self._stream.window
-        events: list[bytes] = []
-        size = 0
         before = window.stored_bytes
-        while size < COALESCED_BYTES and (frame := window.take()) is not None:
-            after = b"after: %d\n" % frame.after if isinstance(frame, AfterEvent) else b""
-            if b"\n" in frame or b"\r" in frame:  # only outside strings: all whitespace is the same
-                frame = frame.replace(b"\n", b" ").replace(b"\r", b" ")
-            events.append(b"id: %d\n%bdata: %b\n\n" % (window.last_taken, after, frame))
-            size += len(frame)
+        frames = window.take(self._connection.limits.write_ahead)
         self._connection.add_stored_bytes(window.stored_bytes - before)
-        return b"".join(events)
+        numbered = enumerate(frames, window.last_taken - len(frames) + 1)
+        text = b"".join(frames)
+        if b"\n" in text or b"\r" in text or AfterEvent in map(type, frames):
+            return b"".join([_event(number, frame) for number, frame in numbered])
+        return b"".join([b"id: %d\ndata: %b\n\n" % each for each in numbered])
 
     async def _write(self, send: Send, events: bytes) -> None:
         self.blocked_since = self._loop.time()
@@ -383,3 +408,9 @@ class StreamReader:
                 await self.wakeup.wait()
         except TimeoutError:
             await self._write(send, b":\n\n")
+
+
+def _event(number: int, frame: bytes) -> bytes:
+    after = b"after: %d\n" % frame.after if isinstance(frame, AfterEvent) else b""
+    # Outside of strings all whitespace is the same, and in strings there are no line ends.
+    return b"id: %d\n%bdata: %b\n\n" % (number, after, frame.replace(b"\n", b" ").replace(b"\r", b" "))

@@ -22,9 +22,9 @@ class Metrics:
         self._frames_in += 1
         self._bytes_in += size
 
-    def sent(self, size: int) -> None:
-        """Count a frame of an agent."""
-        self._frames_out += 1
+    def sent(self, size: int, frames: int = 1) -> None:
+        """Count frames of an agent."""
+        self._frames_out += frames
         self._bytes_out += size
 
     def page(self, gauges: dict[str, int]) -> str:

@@ -43,6 +43,17 @@ _MEDIUM = struct.Struct("!BBH")
 _LONG = struct.Struct("!BBQ")
 
 
+def _head(size: int) -> bytes:
+    """Return the head of a text message in one frame."""
+    if size < SHORT:
+        return bytes((TEXT, size))
+    return _MEDIUM.pack(TEXT, SHORT, size) if size < 1 << 16 else _LONG.pack(TEXT, SHORT + 1, size)
+
+
+_HEADS = [_head(size) for size in range(2048)]
+"""The heads of most messages: an agent that streams sends many small ones."""
+
+
 class HardenedHttpProtocol(HttpToolsProtocol):
     """HTTP/1.1 with a time limit for headers, and a limit on all that is not body."""
 
@@ -173,16 +184,10 @@ class HardenedWebSocketProtocol(WebSocketsSansIOProtocol):
         """
         if self.disconnected or self.close_sent or self.transport.is_closing():
             raise ConnectionResetError("the client is gone")
-        pieces: list[bytes] = []
-        for text in texts:
-            size = len(text)
-            if size < SHORT:
-                pieces.append(bytes((TEXT, size)))
-            elif size < 1 << 16:
-                pieces.append(_MEDIUM.pack(TEXT, SHORT, size))
-            else:
-                pieces.append(_LONG.pack(TEXT, SHORT + 1, size))
-            pieces.append(text)
+        try:
+            pieces = [piece for text in texts for piece in (_HEADS[len(text)], text)]
+        except IndexError:
+            pieces = [piece for text in texts for piece in (_head(len(text)), text)]
         self.transport.write(b"".join(pieces))
         if not self.writable.is_set():
             await self.writable.wait()

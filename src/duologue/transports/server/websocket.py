@@ -9,7 +9,7 @@ from contextlib import suppress
 from starlette.types import Receive, Send
 
 from duologue.errors import InvalidRequest
-from duologue.jsonrpc.codec import PLAIN_NOTIFICATION, Malformed, parse, serialize_error
+from duologue.jsonrpc.codec import Malformed, parse, serialize_error
 from duologue.jsonrpc.envelope import Ambiguous, Envelope, check_names, read_envelope
 from duologue.transports.buffered import Wakeup
 from duologue.transports.methods import INITIALIZE
@@ -35,9 +35,6 @@ PROTOCOL_ERROR = 1002
 TOO_BIG = 1009
 TRY_LATER = 1013
 
-COALESCED_BYTES = 64 * 1024
-"""Bytes of messages that are written at once, more or less."""
-
 
 class WebSocketServerConnection(ServerConnection):
     """A connection over WebSocket, which one socket after the other may carry."""
@@ -55,16 +52,6 @@ class WebSocketServerConnection(ServerConnection):
     def pending_bytes(self) -> int:
         return self.window.waiting_bytes
 
-    def send(self, frame: bytes) -> None:
-        # Most messages of an agent are updates, and one without an id answers nothing: it need not be parsed.
-        if self.is_gone or self.is_finished or not frame.startswith(PLAIN_NOTIFICATION) or b'"id":' in frame:
-            super().send(frame)
-            return
-        self.last_active = self._loop.time()
-        self.metrics.sent(len(frame))
-        self.route(frame, None)
-        self.check_limit()
-
     def send_initialize_response(self, frame: bytes) -> None:
         if not self.is_resumable:
             self.route(frame, None)
@@ -74,12 +61,16 @@ class WebSocketServerConnection(ServerConnection):
         self.wake()
 
     def route(self, frame: bytes, envelope: Envelope | None) -> None:
-        self.window.append(frame)
+        self.route_many([frame], len(frame))
+
+    def route_many(self, frames: list[bytes], size: int) -> None:
+        window = self.window
+        window.extend(frames, size)
         if self.handler is None:
-            self.window.trim()
-            self.is_congested = self.window.is_filling
+            window.trim()
+            self.is_congested = window.is_filling
             return
-        if self.window.waiting_bytes > self.limits.write_ahead or (self.is_resumable and self.window.is_filling):
+        if window.waiting_bytes > self.limits.write_ahead or (self.is_resumable and window.is_filling):
             self.is_congested = True
         self.handler.wakeup.set()
 
@@ -323,7 +314,7 @@ class WebSocketHandler:
             while True:
                 if self._control_frames:
                     await self._send_texts([self._control_frames.pop(0)])
-                elif connection.handler is self and (frames := window.take_many(COALESCED_BYTES)):
+                elif connection.handler is self and (frames := window.take(self._limits.write_ahead)):
                     await self._send_texts(frames)
                     connection.update_congestion()
                 elif self._close_code is not None:
@@ -337,7 +328,11 @@ class WebSocketHandler:
 
     async def _send_texts(self, frames: list[bytes]) -> None:
         self.blocked_since = self._loop.time()
-        await self._write_many([frame if frame.isascii() else _as_text(frame) for frame in frames])
+        try:
+            b"\n".join(frames).decode()
+        except UnicodeDecodeError:  # an agent may have written anything, and a text frame must be text
+            frames = [frame.decode("utf-8", "replace").encode() for frame in frames]
+        await self._write_many(frames)
         self.blocked_since = None
 
     async def _write_one_by_one(self, frames: list[bytes]) -> None:
@@ -352,12 +347,3 @@ class WebSocketHandler:
 def _examine(frame: bytes) -> Envelope | None:
     check_names(frame)
     return read_envelope(frame)
-
-
-def _as_text(frame: bytes) -> bytes:
-    """Replace bytes that are no UTF-8: an agent may have written anything, and a text frame must be text."""
-    try:
-        frame.decode()
-    except UnicodeDecodeError:
-        return frame.decode("utf-8", "replace").encode()
-    return frame
