@@ -110,6 +110,6 @@ class WrappedTransport(Transport):
 
 
 class Servable(Protocol):
-    """An agent, or a relay to one, that talks on a transport until it ends."""
+    """An agent, or a relay to one, that communicates on a transport until it ends."""
 
     async def serve(self, transport: Transport) -> None: ...

@@ -86,7 +86,7 @@ async def test_no_name_and_two_names_are_refused() -> None:
             for other in ("localhost", "evil.example"):
                 for hosts in ((f"Host: {other}", "Host: localhost"), ("Host: localhost", f"Host: {other}")):
                     assert await status(server, *hosts, token, path=path) in (400, 403)
-    # h11 refuses two of them by itself; other web servers hand them on.
+    # Some web servers reject two of them themselves; others pass them on.
     scope: Json = {"type": "http", "headers": [(b"host", b"localhost"), (b"host", b"localhost")], "scheme": "http"}
     with pytest.raises(RequestRejected) as refusal:
         AccessControl(None, Limits()).check_host_and_origin(scope)

@@ -319,7 +319,7 @@ def _cut_all(server: RunningServer) -> None:
         if isinstance(held, WebSocketServerConnection) and held.handler is not None:
             held.handler.abort()
         if isinstance(held, HttpServerConnection):
-            held.cut()
+            held.abort()
 
 
 async def test_our_client_reports_that_it_resumed_too_late() -> None:

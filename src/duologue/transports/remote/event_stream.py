@@ -57,7 +57,7 @@ class EventStream:
         session: The session of the stream; `None` for that of the connection.
         count: The number of the last event that arrived, if the server numbers them.
         settled: Set once the server has opened or rejected the stream.
-        refusal: Why the server rejected it.
+        rejection: Why the server rejected it.
         is_closed: The agent has closed the session.
         changed: Set with every event, and at the end.
     """
@@ -74,7 +74,7 @@ class EventStream:
         self.session = headers.get(SESSION)
         self.count = 0
         self.settled = asyncio.Event()
-        self.refusal: str | None = None
+        self.rejection: str | None = None
         self.is_closed = False
         self.changed = asyncio.Event()
         self._client = client
@@ -120,11 +120,11 @@ class EventStream:
         pauses: Iterator[float] = iter(())
         while True:
             reason = await self._read()
-            if self.refusal == CONFLICT and (pause := next(conflicts, None)) is not None:
-                self.refusal = None
+            if self.rejection == CONFLICT and (pause := next(conflicts, None)) is not None:
+                self.rejection = None
                 await asyncio.sleep(pause)
                 continue
-            if self._grant is None or self.refusal is not None:
+            if self._grant is None or self.rejection is not None:
                 if self.session is None:
                     raise ConnectionLost(f"the stream of the connection ended: {reason}")
                 return
@@ -145,14 +145,14 @@ class EventStream:
         silence = SILENCE_SECONDS if self._grant is not None else None
         try:
             async with self._client.events(headers, silence) as response:
-                refusal = self._refusal(response)
-                if refusal is None:
+                rejection = self._rejection(response)
+                if rejection is None:
                     await self._read_events(response)
-                return refusal or "the server ended it"
+                return rejection or "the server ended it"
         except HttpError as error:
             return str(error) or type(error).__name__
 
-    def _refusal(self, response: HttpConnection) -> str | None:
+    def _rejection(self, response: HttpConnection) -> str | None:
         status = response.status
         if status == 200 and response.headers.get("content-type", "").startswith("text/event-stream"):
             self._is_open = True
@@ -161,7 +161,7 @@ class EventStream:
         reason = f"HTTP {status}"
         if self.session is not None and not self._is_open and status in (404, 409):
             # Only this session fails; the other streams continue.
-            self.refusal = reason
+            self.rejection = reason
         elif status in (404, 410):
             kind = ConnectionLost if self._grant is None else ResumeFailed
             raise kind(f"the server no longer has the next event ({reason}); load the session")

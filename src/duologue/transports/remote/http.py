@@ -194,8 +194,8 @@ class HttpTransport(BufferedTransport):
         if session is not None:
             if envelope.method in REPLAYS and (stream := self._streams.get(session)) is not None and stream.is_closed:
                 self._leave_stream(stream)
-            if (refusal := await self._prepare(session)) is not None:
-                self._fail(envelope, NO_SUCH_SESSION, refusal)
+            if (rejection := await self._prepare(session)) is not None:
+                self._fail(envelope, NO_SUCH_SESSION, rejection)
                 return
             headers[SESSION] = session
             if (id := envelope.request_id) is not None:
@@ -238,9 +238,9 @@ class HttpTransport(BufferedTransport):
             return "this session id cannot be written in a header"
         stream = self._stream_of(session)
         await stream.settled.wait()
-        if stream.refusal in (None, "HTTP 404"):  # some servers know a session only after it was loaded
+        if stream.rejection in (None, "HTTP 404"):  # some servers know a session only after it was loaded
             return None
-        return f"the event stream of the session cannot be opened: {stream.refusal}"
+        return f"the event stream of the session cannot be opened: {stream.rejection}"
 
     def _stream_of(self, session: str) -> EventStream:
         stream = self._streams.get(session)
@@ -258,7 +258,7 @@ class HttpTransport(BufferedTransport):
         await stream.run()
         if self._streams.get(session) is stream:
             del self._streams[session]  # the next message of the session opens it again
-            if stream.refusal is None:
+            if stream.rejection is None:
                 self._fail_unanswered(session, "the server ended the session's event stream")
 
     def _leave_stream(self, stream: EventStream) -> None:

@@ -154,12 +154,12 @@ class ReplayBuffer:
 
     def take(self, size: int) -> list[bytes]:
         """Return the next frames to send, about `size` bytes of them."""
-        waiting = self._waiting
+        waiting, taken = self._waiting, 0
+        frames: list[bytes] = []
         if self.waiting_bytes <= size:
             frames, taken = list(waiting), self.waiting_bytes
             waiting.clear()
         else:
-            frames, taken = [], 0
             while waiting and taken < size:
                 frame = waiting.popleft()
                 frames.append(frame)

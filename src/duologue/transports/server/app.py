@@ -62,7 +62,7 @@ class ServerApp:
         try:
             await self._answer(scope, receive, send, entry)
         except RequestRejected as rejection:
-            self.connections.metrics.refused[rejection.status] += 1
+            self.connections.metrics.rejected[rejection.status] += 1
             await _reject(scope, receive, entry.watch(send), rejection)
         finally:
             entry.log()

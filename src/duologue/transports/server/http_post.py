@@ -15,8 +15,9 @@ from duologue.transports.offload import run_offloaded
 from duologue.transports.resume.protocol import extract_resume_request
 from duologue.transports.server.asgi_extensions import abort_of
 from duologue.transports.server.auth import Headers, RequestRejected
-from duologue.transports.server.http_streams import HttpServerConnection, StreamReader
+from duologue.transports.server.http_streams import HttpServerConnection
 from duologue.transports.server.registry import ConnectionRegistry, new_id
+from duologue.transports.server.stream_reader import StreamReader
 
 CONNECTION = b"acp-connection-id"
 SESSION = b"acp-session-id"
@@ -137,7 +138,7 @@ class HttpRequestHandler:
             meant = envelope.session
             is_free = envelope.method in NEED_NO_OPEN_SESSION
         else:
-            meant = connection.answers(envelope.id) if isinstance(envelope.id, (int, str)) else None
+            meant = connection.session_of_request(envelope.id) if isinstance(envelope.id, (int, str)) else None
             is_free = True
         if meant is None:
             return
@@ -180,7 +181,7 @@ class HttpRequestHandler:
         connection = self._find(self._one(CONNECTION))
         session, last_seen = self._one(SESSION), self._one(b"last-event-id")
         if last_seen is None:
-            connection.begin_anew(session)
+            connection.restart_stream(session)
         stream = connection.stream(session)
         if stream is None:
             raise RequestRejected(429, f"one connection has at most {self._limits.streams} streams")

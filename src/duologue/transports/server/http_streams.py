@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from starlette.types import Receive, Send
-
-from duologue.errors import ConnectionLost, InvalidRequest
-from duologue.jsonrpc.codec import serialize_error
+from duologue.errors import ConnectionLost
 from duologue.jsonrpc.envelope import Envelope, PendingRequests, read_envelope
 from duologue.jsonrpc.messages import Id
-from duologue.transports.buffered import Wakeup
 from duologue.transports.methods import END_SESSION, OPEN_SESSION, SESSION_LOAD
 from duologue.transports.resume.buffers import ReplayBuffer
 from duologue.transports.resume.protocol import attach_resume_grant
@@ -23,12 +18,8 @@ from duologue.transports.server.connection import ServerConnection
 from duologue.transports.server.limits import Limits
 from duologue.transports.server.metrics import Metrics
 
-HEADERS = [
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache, no-store"),
-    (b"x-accel-buffering", b"no"),  # nginx would buffer events
-]
-
+if TYPE_CHECKING:
+    from duologue.transports.server.stream_reader import StreamReader
 
 UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"'
 """How most libraries begin an update, up to the id of its session; another order of members takes the general path."""
@@ -192,7 +183,7 @@ class HttpServerConnection(ServerConnection):
                 return True
         return False
 
-    def begin_anew(self, session: str | None) -> None:
+    def restart_stream(self, session: str | None) -> None:
         """Drop the stream of a closed session before it is read from its beginning: the next one counts from 1."""
         if session is not None and session in self._closed:
             self._closed.remove(session)
@@ -229,7 +220,7 @@ class HttpServerConnection(ServerConnection):
             self._done.discard(self._done_up_to)
         return True
 
-    def answers(self, id: Id) -> str | None:
+    def session_of_request(self, id: Id) -> str | None:
         """Return the session of the agent's request that has this id, if there is one."""
         return self.asked.get(id)
 
@@ -239,27 +230,27 @@ class HttpServerConnection(ServerConnection):
     def _is_read(self) -> bool:
         return any(stream.reader is not None for stream in self._streams.values())
 
-    def is_read_again(self) -> None:
+    def on_read_again(self) -> None:
         """Let the agent continue, now that the client reads: streams without a reader no longer block it."""
         self.cancel_grace_timer()
         self._congested = {stream for stream in self._congested if stream.reader is not None}
         if self.is_congested and not self._congested:
             self._end_congestion()
 
-    def relieved(self, stream: Stream) -> None:
+    def end_congestion(self, stream: Stream) -> None:
         """Let the agent continue, if no other stream is congested."""
         self._congested.discard(stream)
         if self.is_congested and not self._congested:
             self._end_congestion()
 
-    def left(self, stream: Stream, reader: StreamReader) -> None:
+    def detach(self, stream: Stream, reader: StreamReader) -> None:
         """Detach a reader, and wait for the client to resume."""
         if stream.reader is not reader:
             return
         stream.reader = None
         stream.window.trim()
         self.measure()
-        self.relieved(stream)
+        self.end_congestion(stream)
         if self.is_resumable and not self.is_over and not self._is_read:
             self.start_grace_timer()
 
@@ -272,145 +263,15 @@ class HttpServerConnection(ServerConnection):
                 if self.is_gone:
                     stream.reader.replace()
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """Drop the TCP connection of every reader."""
         for stream in self._streams.values():
             if stream.reader is not None:
-                stream.reader.cut()
+                stream.reader.abort()
 
     def check(self, now: float) -> None:
         for stream in self._streams.values():
             reader = stream.reader
             since = None if reader is None else reader.blocked_since
             if reader is not None and since is not None and now - since > self.limits.stall_seconds:
-                reader.cut()
-
-
-class StreamReader:
-    """Serve one GET: send the events of a stream until either side ends it.
-
-    Args:
-        connection: The connection.
-        stream: One of its streams.
-        abort: Drops the TCP connection of the client.
-
-    Attributes:
-        blocked_since: When the write began that the client does not read; `None` while it reads.
-    """
-
-    def __init__(self, connection: HttpServerConnection, stream: Stream, abort: Callable[[], object]) -> None:
-        self._abort = abort
-        self.wakeup = Wakeup()
-        self.blocked_since: float | None = None
-        self._connection = connection
-        self._stream = stream
-        self._loop = asyncio.get_running_loop()
-        self._scope: asyncio.Timeout | None = None
-
-    def begin(self, last_seen: str | None) -> None:
-        """Attach to the stream, after the last event that the client has seen.
-
-        Raises:
-            RequestRejected: Another client reads the stream, or an event that was missed is lost.
-        """
-        stream, connection = self._stream, self._connection
-        if last_seen is None and stream.reader is not None:
-            raise RequestRejected(409, "this stream has a reader already")
-        window = stream.window
-        if last_seen is None:
-            is_whole = not window.has_gap
-        else:
-            # Digits only: `int` would accept signs, whitespace and underscores.
-            number = int(last_seen) if last_seen.isascii() and last_seen.isdigit() and len(last_seen) < 20 else -1
-            is_whole = number >= 0 and window.rewind(number)
-            connection.metrics.resumed += is_whole
-        if not is_whole:
-            window.forget()
-            connection.measure()
-            connection.metrics.lost += 1
-            error = InvalidRequest("history lost, load the session")
-            raise RequestRejected(410, error.message, body=serialize_error(None, error))
-        connection.measure()
-        before, stream.reader = stream.reader, self
-        if before is not None:
-            before.replace()
-        connection.is_read_again()
-
-    def cut(self) -> None:
-        """Drop the TCP connection: a client that reads nothing would not read an end either."""
-        self._abort()
-        self.leave()
-
-    def leave(self) -> None:
-        """End `run`."""
-        scope, self._scope = self._scope, None
-        if scope is not None:
-            scope.reschedule(self._loop.time())
-
-    def replace(self) -> None:
-        """End properly, because another reader replaces this one; at once, if this client reads nothing."""
-        self.wakeup.set()
-        if self.blocked_since is not None:
-            self.cut()
-
-    async def run(self, receive: Receive, send: Send) -> None:
-        """Send events until either side ends the stream."""
-        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        try:
-            async with asyncio.timeout(None) as self._scope, asyncio.TaskGroup() as group:
-                sending = group.create_task(self._send_events(send))
-                while (await receive())["type"] != "http.disconnect":
-                    pass
-                sending.cancel()
-        except TimeoutError:
-            pass  # `leave` was called
-        finally:
-            self._scope = None
-            self._connection.left(self._stream, self)
-
-    async def _send_events(self, send: Send) -> None:
-        connection = self._connection
-        with suppress(OSError):
-            await send({"type": "http.response.body", "body": b":\n\n", "more_body": True})
-            while self._stream.reader is self:
-                events = self._coalesce()
-                if events:
-                    await self._write(send, events)
-                    if self._stream.window.waiting_bytes < connection.limits.write_ahead // 2:
-                        connection.relieved(self._stream)
-                elif connection.is_finished or connection.is_gone:
-                    break
-                else:
-                    connection.relieved(self._stream)
-                    await self._wait(send)
-            await send({"type": "http.response.body", "body": b""})
-        self.leave()
-
-    def _coalesce(self) -> bytes:
-        window = self._stream.window
-        before = window.stored_bytes
-        frames = window.take(self._connection.limits.write_ahead)
-        self._connection.add_stored_bytes(window.stored_bytes - before)
-        numbered = enumerate(frames, window.last_taken - len(frames) + 1)
-        text = b"".join(frames)
-        if b"\n" in text or b"\r" in text or AfterEvent in map(type, frames):
-            return b"".join([_event(number, frame) for number, frame in numbered])
-        return b"".join([b"id: %d\ndata: %b\n\n" % each for each in numbered])
-
-    async def _write(self, send: Send, events: bytes) -> None:
-        self.blocked_since = self._loop.time()
-        await send({"type": "http.response.body", "body": events, "more_body": True})
-        self.blocked_since = None
-
-    async def _wait(self, send: Send) -> None:
-        try:
-            async with asyncio.timeout(self._connection.limits.keepalive_seconds):
-                await self.wakeup.wait()
-        except TimeoutError:
-            await self._write(send, b":\n\n")
-
-
-def _event(number: int, frame: bytes) -> bytes:
-    after = b"after: %d\n" % frame.after if isinstance(frame, AfterEvent) else b""
-    # Outside of strings all whitespace is the same, and in strings there are no line ends.
-    return b"id: %d\n%bdata: %b\n\n" % (number, after, frame.replace(b"\n", b" ").replace(b"\r", b" "))
+                reader.abort()

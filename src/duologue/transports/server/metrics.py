@@ -10,7 +10,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.opened: Counter[str] = Counter()
-        self.refused: Counter[int] = Counter()
+        self.rejected: Counter[int] = Counter()
         self.resumed = 0
         self.lost = 0
         self.failed = 0
@@ -39,8 +39,8 @@ class Metrics:
             add(name, "gauge", f"{name.replace('_', ' ').capitalize()} now.", {"": value})
         kinds = {f'{{transport="{kind}"}}': count for kind, count in sorted(self.opened.items())}
         add("connections_opened_total", "counter", "Connections opened.", kinds)
-        statuses = {f'{{status="{status}"}}': count for status, count in sorted(self.refused.items())}
-        add("refused_total", "counter", "Requests refused.", statuses)
+        statuses = {f'{{status="{status}"}}': count for status, count in sorted(self.rejected.items())}
+        add("rejected_total", "counter", "Requests rejected.", statuses)
         add("resumed_total", "counter", "Connections resumed.", {"": self.resumed})
         add("history_lost_total", "counter", "Clients that reconnected too late.", {"": self.lost})
         add("agents_failed_total", "counter", "Agents that ended with an error.", {"": self.failed})

@@ -1,4 +1,4 @@
-"""Start and stop the web server, and refuse to listen where that would be unsafe."""
+"""Start and stop the web server, and reject addresses where listening would be unsafe."""
 
 from __future__ import annotations
 
