@@ -236,12 +236,19 @@ class ClientConnection:
         turn: Turn[Any] = Turn(session, prompt, meta)
         handler = self._handler_for(prompt)
 
-        async def begin() -> None:
+        async def handle(turn: Turn[Any]) -> Any:
+            await session._announced.wait()
             await self._auth.check()
             if inserted is not None:
                 await inserted(turn.message_id)
+            await session._begin_turn(turn)
+            try:
+                return await handler(turn)
+            finally:
+                if turn._compactions:
+                    await turn._end_compactions()
 
-        reason = await session._run(turn, handler, begin)
+        reason = await session._prompts.run(turn, handle)
         return PromptResult(stop_reason=reason, usage=turn.tokens)
 
     def _handler_for(self, prompt: list[Content]) -> Callable[[Turn[Any]], Awaitable[Any]]:

@@ -25,27 +25,33 @@ CANCEL_SECONDS = 4.0
 
 
 class _QueuedPrompt:
-    """One prompt from its arrival to its response."""
+    """One prompt from its arrival to its response.
 
-    def __init__(self, turn: Turn[Any]) -> None:
-        loop = asyncio.get_running_loop()
+    Args:
+        turn: The prompt.
+        cancel_timeout: Returns the seconds that its handler gets if it is cancelled now.
+    """
+
+    def __init__(self, turn: Turn[Any], cancel_timeout: Callable[[], float]) -> None:
         self.turn = turn
-        self.may_start: asyncio.Future[None] = loop.create_future()
-        self.abandoned: asyncio.Future[None] = loop.create_future()
-        self.finished: asyncio.Future[None] = loop.create_future()
-        self.task: asyncio.Task[Any] | None = None
+        self.is_first = False
         self.is_cancelled = False
+        self.is_abandoned = False
+        self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.task: asyncio.Task[Any] | None = None
+        self._cancel_timeout = cancel_timeout
         self._timer: asyncio.TimerHandle | None = None
+        self._waiter: asyncio.Future[None] | None = None
 
-    def cancel(self, seconds: float) -> None:
+    def cancel(self) -> None:
         """Cancel the prompt; a second call may only shorten the time its handler gets."""
         if not self.is_cancelled:
             self.is_cancelled = True
-            _resolve(self.may_start)
+            self.wake()
             if self.task is not None:
                 self.task.cancel()
         if self.task is not None:
-            self._abandon_after(seconds)
+            self._abandon_after(self._cancel_timeout())
 
     def _abandon_after(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -53,17 +59,39 @@ class _QueuedPrompt:
             if self._timer.when() <= loop.time() + seconds:
                 return
             self._timer.cancel()
-        self._timer = loop.call_later(seconds, self.abandon)
+        self._timer = loop.call_later(seconds, self._abandon)
 
-    def abandon(self) -> None:
-        _resolve(self.abandoned)
+    def _abandon(self) -> None:
+        self.is_abandoned = True
+        self.wake()
+
+    def start_next(self) -> None:
+        """Let the prompt run, because those before it have ended."""
+        self.is_first = True
+        self.wake()
+
+    def wake(self, _: object = None) -> None:
+        """Let `wait_until` check its condition."""
+        if self._waiter is not None:
+            _resolve(self._waiter)
+
+    async def wait_until(self, is_reached: Callable[[], bool]) -> None:
+        """Wait for a condition; a cancellation of the request cancels the prompt, but not its response."""
+        while not is_reached():
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            except asyncio.CancelledError:
+                self.cancel()
+                task = asyncio.current_task()
+                if task is not None:
+                    task.uncancel()
 
     def close(self) -> None:
+        """End the turn, which then sends nothing."""
+        self.turn._is_over = True
         if self._timer is not None:
             self._timer.cancel()
-
-    def finish(self) -> None:
-        _resolve(self.finished)
 
 
 class PromptQueue:
@@ -76,7 +104,10 @@ class PromptQueue:
     """
 
     def __init__(
-        self, tasks: TaskScope, on_end: Callable[[str], Coroutine[Any, Any, None]], cancel_timeout: Callable[[], float]
+        self,
+        tasks: TaskScope,
+        on_end: Callable[[str], Coroutine[Any, Any, None]] | None,
+        cancel_timeout: Callable[[], float],
     ) -> None:
         self._waiting: deque[_QueuedPrompt] = deque()
         self._tasks = tasks
@@ -86,23 +117,7 @@ class PromptQueue:
     def cancel(self) -> None:
         """Cancel the running prompt and those that wait behind it."""
         for prompt in list(self._waiting):
-            prompt.cancel(self._cancel_timeout())
-
-    async def run(self, turn: Turn[Any], handle: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
-        """Wait until the prompt is first in the queue, run its handler, and return the stop reason.
-
-        Raises:
-            Exception: The handler raised it, and the prompt was not cancelled.
-        """
-        prompt = _QueuedPrompt(turn)
-        self._waiting.append(prompt)
-        try:
-            return await self._answer(prompt, handle)
-        finally:
-            self._waiting.remove(prompt)
-            prompt.finish()
-            if self._waiting:
-                _resolve(self._waiting[0].may_start)
+            prompt.cancel()
 
     async def end(self) -> None:
         """Cancel all prompts and wait until each has ended or was abandoned."""
@@ -110,16 +125,44 @@ class PromptQueue:
         while self._waiting:
             await asyncio.wait({self._waiting[-1].finished})
 
-    async def _answer(self, prompt: _QueuedPrompt, handle: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
+    async def run(self, turn: Turn[Any], handle: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
+        """Wait until the prompt is first in the queue, run its handler, and return the stop reason.
+
+        Raises:
+            Exception: The handler raised it, and the prompt was not cancelled.
+        """
+        prompt = _QueuedPrompt(turn, self._cancel_timeout)
+        self._waiting.append(prompt)
         try:
-            reason = await self._run(prompt, handle)
-        except StoreError as error:
-            await self._close(prompt, "error")
-            raise InternalError(f"the session could not be stored: {error}") from error
-        except Exception:
-            await self._close(prompt, "error")
-            raise
-        failure = await self._close(prompt, reason)
+            if self._waiting[0] is not prompt:
+                await prompt.wait_until(lambda: prompt.is_first or prompt.is_cancelled)
+            if prompt.is_cancelled:
+                return await self._end(prompt, "cancelled")
+            task = prompt.task = self._tasks.start(_guarded(handle, turn))
+            task.add_done_callback(prompt.wake)
+            await prompt.wait_until(lambda: task.done() or prompt.is_abandoned)
+            try:
+                reason = self._reason(prompt, task)
+            except StoreError as error:
+                await self._persist_end(prompt, "error")
+                raise InternalError(f"the session could not be stored: {error}") from error
+            except Exception:
+                await self._persist_end(prompt, "error")
+                raise
+            return await self._end(prompt, reason)
+        finally:
+            self._waiting.remove(prompt)
+            _resolve(prompt.finished)
+            if self._waiting:
+                self._waiting[0].start_next()
+
+    async def _end(self, prompt: _QueuedPrompt, reason: str) -> str:
+        """End the turn, and return the stop reason once it is stored.
+
+        Raises:
+            InternalError: It could not be stored.
+        """
+        failure = await self._persist_end(prompt, reason)
         if failure is None:
             return reason
         _log.error("a turn ended (%s), but it could not be stored: %s", reason, failure)
@@ -127,33 +170,15 @@ class PromptQueue:
             return reason
         raise InternalError(f"the turn ended ({reason}), but it could not be stored: {failure}") from failure
 
-    async def _run(self, prompt: _QueuedPrompt, handle: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
-        if self._waiting[0] is not prompt:
-            await self._until(prompt, {prompt.may_start})
-        if prompt.is_cancelled:
-            return "cancelled"
-        prompt.task = self._tasks.start(_guarded(handle, prompt.turn))
-        await self._until(prompt, {prompt.task, prompt.abandoned})
-        return self._reason(prompt, prompt.task)
-
-    async def _close(self, prompt: _QueuedPrompt, reason: str) -> BaseException | None:
-        """End the turn, which then sends nothing. Return the error if its end could not be stored."""
-        prompt.turn._is_over = True
+    async def _persist_end(self, prompt: _QueuedPrompt, reason: str) -> BaseException | None:
+        """End the turn. Return the error if its end could not be stored."""
         prompt.close()
+        if self._on_end is None:
+            return None
         ending = self._tasks.start(self._on_end(reason))
-        await self._until(prompt, {ending})
+        ending.add_done_callback(prompt.wake)
+        await prompt.wait_until(ending.done)
         return None if ending.cancelled() else ending.exception()
-
-    async def _until(self, prompt: _QueuedPrompt, ends: set[asyncio.Future[Any]]) -> None:
-        """Wait for one of these; a cancellation of the request cancels the prompt, but not its response."""
-        while not any(end.done() for end in ends):
-            try:
-                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            except asyncio.CancelledError:
-                prompt.cancel(self._cancel_timeout())
-                task = asyncio.current_task()
-                if task is not None:
-                    task.uncancel()
 
     def _reason(self, prompt: _QueuedPrompt, task: asyncio.Task[Any]) -> str:
         if not task.done():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -89,7 +89,9 @@ class Session(Generic[S]):
         self._cleanup_tasks = TaskScope()
         """Runs what must still be done after a turn has ended: releasing terminals, final updates."""
         self._prompts = PromptQueue(
-            self.tasks, self._persist_end, lambda: GONE_GRACE if client.is_gone else agent._cancel_timeout
+            self.tasks,
+            self._persist_end if persistence.is_stored else None,
+            lambda: GONE_GRACE if client.is_gone else agent._cancel_timeout,
         )
         self._roots = Roots(setup.roots)
         self._persistence = persistence
@@ -105,7 +107,7 @@ class Session(Generic[S]):
 
     def new_id(self, kind: str) -> str:
         """Return a new random id that begins with `kind`: `call_…`, `msg_…`."""
-        return f"{kind}_{secrets.token_hex(8)}"
+        return f"{kind}_{os.urandom(8).hex()}"
 
     @property
     def title(self) -> str | None:
@@ -332,23 +334,11 @@ class Session(Generic[S]):
         """
         return self._persistence.history()
 
-    async def _run(
-        self, turn: Turn[Any], handler: Callable[[Turn[Any]], Awaitable[Any]], begin: Callable[[], Awaitable[None]]
-    ) -> str:
-        """Run a prompt's handler when its turn comes and `begin` passes; return the stop reason once it is stored."""
-
-        async def handle(turn: Turn[Any]) -> Any:
-            await self._announced.wait()
-            await begin()
-            self._persistence.begin_turn(turn.prompt, turn.message_id)
-            if (title := self._title.from_prompt(turn.prompt)) is not None:
-                await self.update(InfoUpdate(title=title))
-            try:
-                return await handler(turn)
-            finally:
-                await turn._end_compactions()
-
-        return await self._prompts.run(turn, handle)
+    async def _begin_turn(self, turn: Turn[Any]) -> None:
+        """Store the prompt, and make a title from the first one."""
+        self._persistence.begin_turn(turn.prompt, turn.message_id)
+        if (title := self._title.from_prompt(turn.prompt)) is not None:
+            await self.update(InfoUpdate(title=title))
 
     async def _persist_end(self, reason: str) -> None:
         # A turn that ended because the client is gone is stored as interrupted, not as cancelled.

@@ -6,7 +6,6 @@ A session that cannot be opened leaves nothing behind: no server, no lock, no en
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -181,7 +180,7 @@ class SessionOpener:
 
 
 def _new_id() -> str:
-    return f"sess_{secrets.token_hex(16)}"
+    return f"sess_{os.urandom(16).hex()}"
 
 
 def normal_path(path: str) -> str:

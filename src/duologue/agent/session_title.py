@@ -49,7 +49,9 @@ class SessionTitle:
 
     def from_prompt(self, prompt: list[Content]) -> str | None:
         """Return the beginning of a prompt if the session still needs a title."""
+        if not (self._is_automatic and self._is_missing):
+            return None
         text = " ".join(text_of(prompt)[: 10 * MAX_CHARACTERS].split())
-        if not (self._is_automatic and self._is_missing and text):
+        if not text:
             return None
         return text if len(text) <= MAX_CHARACTERS else text[: MAX_CHARACTERS - 1].rstrip() + "…"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Awaitable
 from typing import Any
 
@@ -13,7 +13,7 @@ from duologue.runtime.writer import FrameWriter
 from duologue.sanitize import replace_lone_surrogates
 from duologue.schema.base import Notification
 
-PLACEHOLDER = secrets.token_hex(16)
+PLACEHOLDER = os.urandom(16).hex()
 """Stands for the text in the parameters of a template. It is random, so that no id of a peer contains it."""
 
 _encode = msgspec.json.Encoder().encode
