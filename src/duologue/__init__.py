@@ -8,11 +8,9 @@ Each name is loaded when it is first used, so that importing the package costs n
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING
-
 from duologue.lazy_exports import lazy_exports
 
+TYPE_CHECKING = False  # as in `typing`, whose import takes longer than everything else here
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -44,6 +42,3 @@ else:
             "duologue.client.services.workspace": "Workspace",
         },
     )
-
-# A library logs nothing until the program configures logging.
-logging.getLogger("duologue").addHandler(logging.NullHandler())

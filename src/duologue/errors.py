@@ -45,7 +45,11 @@ class of the exception and a reference to the log of the sender, and nothing els
 
 from __future__ import annotations
 
+import logging
 from typing import Any, ClassVar, cast
+
+# A library logs nothing until the program configures logging; whatever logs is loaded together with this module.
+logging.getLogger("duologue").addHandler(logging.NullHandler())
 
 __all__ = [
     "AgentExited",

@@ -7,43 +7,54 @@ r"""Make text of a peer safe to show, log, send or store.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 MOST_CHARACTERS = 200
 """Characters of a text that fit into one line of a prompt or a log."""
 
-# Each alternative is a whole sequence of ECMA-48, in its 7-bit and 8-bit form. One that has no end loses only the
-# character that would start it, so that nothing can hide what follows.
-_SEQUENCE = re.compile(
-    r"""
-    (?P<colour> \x1b\[ [0-9;:]*+ m )                       # how text looks
-    | (?: \x1b\[ | \x9b ) [0-?]*+ [ -/]*+ [@-~]            # cursor, screen, modes, device queries
-    | (?: \x1b[\]PX^_] | [\x90\x98\x9d-\x9f] )              # title, clipboard, links, images
-      [^\x07\x1b\x90-\x9f]*+ (?: \x07 | \x1b\\ | \x9c )
-    | \x1b [ -/]*+ [0-OQ-WYZ\\`-~]                         # character sets, reset, keypad
-    | (?P<line_end> \r\n? )
-    | [\x00-\x08\x0b-\x1f\x7f-\x9f]                       # single control codes
-    | [\u202a-\u202e\u2066-\u2069]                         # text read in another order
-    """,
-    re.VERBOSE,
-)
-_CONTROL = re.compile(
-    r"""
-    \x1b\[ [0-9;:]*+ m                                            # colours
-    | [\x00-\x08\x0b-\x1f\x7f-\x9f]                               # control characters but tab and line feed
-    | [\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]              # text read in another order
-    | [\u2028\u2029]                                              # further ends of lines
-    | [\xad\u180e\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb]   # characters that are not seen
-    | [\U0001d173-\U0001d17a\U000e0000-\U000e007f]
-    """,
-    re.VERBOSE,
-)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
+@cache  # compiled when first needed: that takes longer than most programs need to start
+def _sequence() -> re.Pattern[str]:
+    # Each alternative is a whole sequence of ECMA-48, in its 7-bit and 8-bit form. One that has no end loses only the
+    # character that would start it, so that nothing can hide what follows.
+    return re.compile(
+        r"""
+        (?P<colour> \x1b\[ [0-9;:]*+ m )                       # how text looks
+        | (?: \x1b\[ | \x9b ) [0-?]*+ [ -/]*+ [@-~]            # cursor, screen, modes, device queries
+        | (?: \x1b[\]PX^_] | [\x90\x98\x9d-\x9f] )              # title, clipboard, links, images
+          [^\x07\x1b\x90-\x9f]*+ (?: \x07 | \x1b\\ | \x9c )
+        | \x1b [ -/]*+ [0-OQ-WYZ\\`-~]                         # character sets, reset, keypad
+        | (?P<line_end> \r\n? )
+        | [\x00-\x08\x0b-\x1f\x7f-\x9f]                       # single control codes
+        | [\u202a-\u202e\u2066-\u2069]                         # text read in another order
+        """,
+        re.VERBOSE,
+    )
+
+
+@cache
+def _control() -> re.Pattern[str]:
+    return re.compile(
+        r"""
+        \x1b\[ [0-9;:]*+ m                                            # colours
+        | [\x00-\x08\x0b-\x1f\x7f-\x9f]                               # control characters but tab and line feed
+        | [\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]              # text read in another order
+        | [\u2028\u2029]                                              # further ends of lines
+        | [\xad\u180e\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb]   # characters that are not seen
+        | [\U0001d173-\U0001d17a\U000e0000-\U000e007f]
+        """,
+        re.VERBOSE,
+    )
+
+
 def sanitize(text: str) -> str:
     """Remove what acts on a terminal, changes the reading order or is invisible; line feeds and tabs stay."""
-    return text if text.isprintable() else _CONTROL.sub("", strip_terminal_controls(text))
+    if text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return _control().sub("", strip_terminal_controls(text))
 
 
 def strip_terminal_controls(text: str) -> str:
@@ -51,7 +62,7 @@ def strip_terminal_controls(text: str) -> str:
 
     A carriage return starts a new line instead of overwriting the one before.
     """
-    return _SEQUENCE.sub(_colour_or_newline, text)
+    return _sequence().sub(_colour_or_newline, text)
 
 
 def _colour_or_newline(found: re.Match[str]) -> str:

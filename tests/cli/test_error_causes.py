@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from duologue.cli.exit_codes import answered, explain
+from duologue.cli.error_report import answered, explain
 from duologue.errors import InternalError, RequestError, error_for_code
 from tests.cli.program import ODD_AGENT, duologue, terminal
 

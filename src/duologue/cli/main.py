@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from duologue.cli.console.safe_output import protect_streams
-from duologue.cli.exit_codes import ExitCode, UsageError, code_of_error
+from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.parser import make_parser
-from duologue.errors import DuologueError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,10 +40,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.BROKEN_PIPE
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-    except (DuologueError, UsageError) as error:
-        sys.stderr.write(f"duologue: {error}\n")
-        return code_of_error(error)
+    except Exception as error:
+        return _report(error)
     return code
+
+
+def _report(error: Exception) -> ExitCode:
+    """Print an error that a command expects, and return its exit code; raise any other."""
+    from duologue.cli.error_report import code_of_error
+    from duologue.errors import DuologueError
+
+    if not isinstance(error, DuologueError | UsageError):
+        raise error
+    sys.stderr.write(f"duologue: {error}\n")
+    return code_of_error(error)
 
 
 def _unrecognized(chosen: argparse.Namespace, rest: Sequence[str]) -> str:

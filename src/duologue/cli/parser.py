@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 from textwrap import fill
-from typing import TYPE_CHECKING
 
 import duologue
 from duologue.cli.exit_codes import ExitCode
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 

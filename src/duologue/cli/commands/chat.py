@@ -29,7 +29,8 @@ from duologue.cli.console.line_reader import LineReader, is_interactive, termina
 from duologue.cli.console.login_prompt import login_advice, terminal_login
 from duologue.cli.console.permission_prompt import PermissionPrompt
 from duologue.cli.console.renderer import ConsoleOutput, TurnSummary
-from duologue.cli.exit_codes import ExitCode, UsageError, code_of_error, explain
+from duologue.cli.error_report import code_of_error, explain
+from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.mcp_servers import mcp_servers
 from duologue.cli.permissions import wants_to_ask
 from duologue.client.agent import RemoteAgent

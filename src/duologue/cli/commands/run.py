@@ -19,7 +19,8 @@ from duologue.cli.console.line_reader import LineReader, is_interactive, termina
 from duologue.cli.console.login_prompt import login_advice, terminal_login
 from duologue.cli.console.permission_prompt import PermissionPrompt
 from duologue.cli.console.renderer import ConsoleOutput, Output, TurnSummary
-from duologue.cli.exit_codes import STOP_CODES, ExitCode, UsageError, code_of_error, explain
+from duologue.cli.error_report import code_of_error, explain
+from duologue.cli.exit_codes import STOP_CODES, ExitCode, UsageError
 from duologue.cli.permissions import wants_to_ask
 from duologue.client.agent import RemoteAgent
 from duologue.client.services.terminals import Terminals

@@ -8,7 +8,8 @@ import msgspec
 
 from duologue.cli.console.renderer import TurnSummary
 from duologue.cli.console.safe_output import safe
-from duologue.cli.exit_codes import ExitCode, answered
+from duologue.cli.error_report import answered
+from duologue.cli.exit_codes import ExitCode
 from duologue.conversation import items
 from duologue.events import Event
 

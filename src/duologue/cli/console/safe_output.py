@@ -8,15 +8,16 @@ that write their own escape sequences (`markdown`, `prompt_toolkit_editor`) use 
 from __future__ import annotations
 
 import io
-import logging
 import os
 import sys
 from codecs import getincrementaldecoder
 from enum import IntEnum
-from typing import Any, TextIO
 
-from duologue.jsonrpc.framing import to_ascii
 from duologue.sanitize import sanitize
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TextIO
 
 
 class Style(IntEnum):
@@ -69,7 +70,10 @@ class SafeOutput(io.TextIOBase):
 
     def write_json(self, value: Any) -> None:
         """Write a value as one line of JSON; on a terminal in ASCII, with everything else escaped."""
-        import msgspec  # not needed for `--help`
+        # Not needed for `--help`:
+        import msgspec
+
+        from duologue.jsonrpc.framing import to_ascii
 
         line = msgspec.json.encode(value).replace(b"\n", b" ").replace(b"\r", b" ")  # a raw frame may contain line ends
         self.trusted.write((to_ascii(line) if self._is_terminal else line).decode() + "\n")
@@ -121,6 +125,8 @@ def protect_streams() -> None:
 
 def log_to_stderr(logger: str, form: str) -> None:
     """Print the messages of a logger on stderr, in this form and nowhere else."""
+    import logging
+
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(form))
     log = logging.getLogger(logger)
