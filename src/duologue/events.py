@@ -65,31 +65,23 @@ __all__ = [
 ]
 
 
-class Text(Received, frozen=True, kw_only=True):
+class _TextChunk(Received, frozen=True, kw_only=True):
+    text: str
+    message_id: str | None = None
+    annotations: Annotations | None = None
+    meta: JsonObject | None = None
+
+
+class Text(_TextChunk, frozen=True, kw_only=True):
     """A chunk of a message of the agent."""
 
-    text: str
-    message_id: str | None = None
-    annotations: Annotations | None = None
-    meta: JsonObject | None = None
 
-
-class Thought(Received, frozen=True, kw_only=True):
+class Thought(_TextChunk, frozen=True, kw_only=True):
     """A chunk of a thought of the agent."""
 
-    text: str
-    message_id: str | None = None
-    annotations: Annotations | None = None
-    meta: JsonObject | None = None
 
-
-class UserText(Received, frozen=True, kw_only=True):
+class UserText(_TextChunk, frozen=True, kw_only=True):
     """A chunk of a message of the user: replayed, or sent back by the agent."""
-
-    text: str
-    message_id: str | None = None
-    annotations: Annotations | None = None
-    meta: JsonObject | None = None
 
 
 class MediaContent(Received, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from duologue.conversation.content import TextContent
-from duologue.conversation.settings import ConfigOption
+from duologue.conversation.settings import ConfigOption, Option
 from duologue.conversation.updates import (
     CompactionUpdate,
     MessageUpdate,
@@ -165,3 +165,17 @@ def test_an_unknown_option_from_version_2_is_written_with_the_id_field_of_versio
     )
 
     assert canonical(config_option_to_wire(setting)) == {"type": "_dial", "name": "H", "id": "h"}
+
+
+def test_a_select_option_without_a_value_is_written_with_an_empty_one() -> None:
+    setting = ConfigOption(setting_id="m", name="M", options=[Option("a", "A")])
+
+    assert canonical(config_option_to_wire(setting))["currentValue"] == ""
+
+
+def test_an_unknown_option_keeps_its_category() -> None:
+    wire = {"type": "_dial", "id": "h", "name": "H", "category": "model"}
+    frame = {"sessionUpdate": "config_option_update", "configOptions": [wire]}
+    option = config_option_from_wire(decode(v1.ConfigOptionUpdate, msgspec.json.encode(frame)).config_options[0])
+
+    assert (option.category, option.other) == ("model", wire)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from duologue.compat.json_access import as_object, keep_in_meta, move, objects, replacing, string, take_from_meta
 from duologue.compat.message import OpenMessage
 from duologue.compat.rules import Rule, each, params, results
+from duologue.conversation.content import BLOCK_TYPES
 from duologue.schema import v1
 from duologue.schema.base import JsonObject
 
-BLOCK_TYPES = frozenset({"text", "image", "audio", "resource", "resource_link"})
 TOOL_TAGS = frozenset({"tool_call", "tool_call_update"})
 
 UNDEFINED_MEMBERS = {"diff": ("mimeType",), "terminal": ("command", "exitCode")}

@@ -15,6 +15,9 @@ JsonObject: TypeAlias = dict[str, Any]
 
 B = TypeVar("B")
 
+BLOCK_TYPES = frozenset({"text", "image", "audio", "resource", "resource_link"})
+"""The types of content blocks that the protocol defines."""
+
 
 class Annotations(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Hints for the reader: audience (`user`, `assistant`), priority (0 to 1), time of the last change."""

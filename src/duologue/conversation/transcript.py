@@ -16,6 +16,7 @@ from msgspec import UNSET, UnsetType, structs
 
 from duologue.conversation.builders import CHUNK_BYTES, MessageBuilder, TerminalBuffer, patched_meta
 from duologue.conversation.content import TextContent, merge_text
+from duologue.conversation.fields import convert_fields
 from duologue.conversation.item_index import ITEM_BYTES, ItemIndex, Key, drop_oldest
 from duologue.conversation.items import (
     Compaction,
@@ -314,14 +315,7 @@ class Transcript:
         return self._terminals.setdefault(terminal_id, TerminalBuffer(terminal_id))
 
     def _plan(self, change: PlanUpdate) -> Plan:
-        plan = Plan(
-            plan_id=change.plan_id,
-            entries=list(change.entries or []),
-            uri=change.uri,
-            markdown=change.markdown,
-            other=change.other,
-            meta=change.meta if isinstance(change.meta, dict) else None,
-        )
+        plan = convert_fields(change, Plan, entries=list(change.entries or []))
         self.plans[change.plan_id] = plan
         return plan
 

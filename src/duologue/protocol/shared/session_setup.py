@@ -13,6 +13,14 @@ from duologue.conversation.content import Content
 from duologue.conversation.fields import convert_fields
 from duologue.schema.base import JsonObject, Other
 
+_SERVERS: dict[type[s.McpServer], str] = {
+    s.StdioMcpServer: "McpServerStdio",
+    s.HttpMcpServer: "McpServerHttp",
+    s.SseMcpServer: "McpServerSse",
+    s.AcpMcpServer: "McpServerAcp",
+}
+"""The class of each MCP server in the schemas."""
+
 
 def implementation_from_wire(info: Any) -> s.Implementation | None:
     return None if info is None else convert_fields(info, s.Implementation)
@@ -61,36 +69,21 @@ def servers_to_wire(schema: Any, servers: list[s.McpServer]) -> list[Any]:
 
 
 def _server_from_wire(schema: Any, server: Any) -> s.McpServer:
-    match server:
-        case Other():
-            return s.UnknownMcpServer(name=str(server.get("name", "")), fields=dict(server))
-        case schema.McpServerStdio():
-            return convert_fields(server, s.StdioMcpServer, env=named_values_from_wire(server.env))
-        case schema.McpServerHttp():
-            return convert_fields(server, s.HttpMcpServer, headers=named_values_from_wire(server.headers))
-        case schema.McpServerAcp():
-            return convert_fields(server, s.AcpMcpServer)
-        case _:
-            return convert_fields(server, s.SseMcpServer, headers=named_values_from_wire(server.headers))
+    if isinstance(server, Other):
+        return s.UnknownMcpServer(name=str(server.get("name", "")), fields=dict(server))
+    kind = next(kind for kind, name in _SERVERS.items() if name == type(server).__name__)
+    fields = [name for name in ("env", "headers") if hasattr(server, name)]
+    return convert_fields(server, kind, **{name: named_values_from_wire(getattr(server, name)) for name in fields})
 
 
 def _server_to_wire(schema: Any, server: s.McpServer) -> Any:
-    match server:
-        case s.StdioMcpServer():
-            env = named_values_to_wire(schema.EnvVariable, server.env)
-            return convert_fields(server, schema.McpServerStdio, env=env)
-        case s.HttpMcpServer():
-            headers = named_values_to_wire(schema.HttpHeader, server.headers)
-            return convert_fields(server, schema.McpServerHttp, headers=headers)
-        case s.SseMcpServer() if hasattr(schema, "McpServerSse"):
-            headers = named_values_to_wire(schema.HttpHeader, server.headers)
-            return convert_fields(server, schema.McpServerSse, headers=headers)
-        case s.SseMcpServer():
-            return Other("sse", _sse_fields(server))
-        case s.AcpMcpServer():
-            return convert_fields(server, schema.McpServerAcp)
-        case s.UnknownMcpServer():
-            return Other(server.fields.get("type"), server.fields)
+    if isinstance(server, s.UnknownMcpServer):
+        return Other(server.fields.get("type"), server.fields)
+    if isinstance(server, s.SseMcpServer) and not hasattr(schema, "McpServerSse"):
+        return Other("sse", _sse_fields(server))
+    named = [("env", schema.EnvVariable), ("headers", schema.HttpHeader)]
+    values = {name: named_values_to_wire(kind, getattr(server, name)) for name, kind in named if hasattr(server, name)}
+    return convert_fields(server, getattr(schema, _SERVERS[type(server)]), **values)
 
 
 def _sse_fields(server: s.SseMcpServer) -> JsonObject:

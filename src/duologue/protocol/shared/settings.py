@@ -34,7 +34,7 @@ class ConfigOptionConverter:
         if option.kind == "boolean":
             fields["current_value"] = bool(option.value)
             return convert_fields(option, self._schema.SessionConfigBoolean, **fields)
-        fields["current_value"] = str(option.value)
+        fields["current_value"] = "" if option.value is None else str(option.value)
         fields["options"] = [self._group_to_wire(group) for group in option.groups] or self._values_to_wire(
             option.options
         )
@@ -43,10 +43,12 @@ class ConfigOptionConverter:
     def from_wire(self, option: Any) -> ConfigOption:
         """Read one config option; one of an unknown type keeps all its fields in `other`."""
         if isinstance(option, Other):
+            category = option.get("category")
             return ConfigOption(
                 setting_id=str(option.get(self._id_key, "")),
                 name=str(option.get("name", "")),
                 kind=option.tag or "",
+                category=category if isinstance(category, str) else None,
                 other=dict(option),
             )
         values: list[Option] = []

@@ -11,8 +11,6 @@ from duologue.schema import v1
 from duologue.schema.base import Other
 from duologue.schema.codec import decode, encode
 
-BLOCK_TYPES = frozenset({"text", "image", "audio", "resource", "resource_link"})
-
 
 def to_wire(block: c.Content) -> v1.ContentBlock:
     """Write one block; plain text, which is most of what is sent, takes the fast path."""
@@ -65,7 +63,7 @@ def part_from_wire(part: v1.ToolCallContent) -> u.ToolContent:
 
 def _bare_block(part: Other) -> u.ContentPart | None:
     """Read a content block that is not wrapped in `content`, as an example in the documentation has it."""
-    if part.tag not in BLOCK_TYPES:
+    if part.tag not in c.BLOCK_TYPES:
         return None
     try:
         return u.ContentPart(from_wire(decode(v1.Content, encode({"type": "content", "content": part})).content))

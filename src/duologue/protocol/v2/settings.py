@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import structs
 
 from duologue.conversation.fields import convert_fields
 from duologue.conversation.settings import ConfigOption, Modes, Option
 from duologue.protocol.shared.settings import ConfigOptionConverter
 from duologue.schema import v2
-from duologue.schema.base import Other
 
 MODE = "mode"
 """The id and the category of the config option that modes become."""
 
 _config_options = ConfigOptionConverter(v2, id_field="config_id", other_id_field="id", group_field="group_id")
+config_option_from_wire: Callable[[v2.SessionConfigOption], ConfigOption] = _config_options.from_wire
 
 
 def config_option_to_wire(option: ConfigOption) -> v2.SessionConfigOption:
@@ -24,14 +26,6 @@ def config_option_to_wire(option: ConfigOption) -> v2.SessionConfigOption:
         option = structs.replace(option, value=value, groups=groups, options=option.options or [Option(value, value)])
     wire: v2.SessionConfigOption = _config_options.to_wire(option)
     return wire
-
-
-def config_option_from_wire(wire: v2.SessionConfigOption) -> ConfigOption:
-    """Read one config option; one of an unknown type keeps its category, and all its fields in `other`."""
-    option = _config_options.from_wire(wire)
-    if isinstance(wire, Other) and isinstance(category := wire.get("category"), str):
-        return structs.replace(option, category=category)
-    return option
 
 
 # --- modes
