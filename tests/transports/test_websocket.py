@@ -16,6 +16,7 @@ from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
 
 from duologue.errors import ConnectError, ConnectionLost, MessageTooLarge, OutputLimitExceeded
+from duologue.transports.remote import small_reads
 from duologue.transports.remote.url import RemoteEndpoint
 from duologue.transports.remote.websocket import WebSocketTransport
 from tests.memory import peak_bytes, reset_peak
@@ -447,3 +448,66 @@ async def test_nothing_is_kept_for_a_server_that_does_not_know_of_returning() ->
         await transport.receive()
         await transport.drain()
         assert transport._window.size == 0
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
+async def test_messages_are_the_same_however_the_network_splits_them(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small_reads, "READ_BYTES", size)
+    texts = ["", "1", "x" * 125, "é" * 63, "x" * 126, "x" * 3000, '{"n":"🎈"}']
+
+    async def mix(socket: ServerConnection) -> None:
+        for text in texts:
+            await socket.send(text)
+            await socket.ping()
+            await socket.send([text[:1], text[1:], "!"])
+            raw(socket, Opcode.PONG, b"unsolicited")
+            await socket.send(b"binary")
+
+    async with open_to(mix) as transport:
+        received = await everything(transport)
+
+    assert received == [each.encode() for text in texts for each in (text, f"{text}!")]
+
+
+async def test_a_message_longer_than_two_reads_arrives_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = "x" * 70_000
+
+    async def send_long(socket: ServerConnection) -> None:
+        for text in ("before", long, "after"):
+            await socket.send(text)
+
+    async with open_to(send_long) as transport:
+        assert await everything(transport) == [b"before", long.encode(), b"after"]
+
+
+@pytest.mark.fault("WSK-10")
+@pytest.mark.parametrize("size", [1, 64])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x81\x81\0\0\0\0x",
+        b"\xc1\x01x",
+        b"\x83\x00",
+        b"\x80\x00",
+        b"\x89\x7e\x00\x7e" + b"x" * 126,
+        b"\x01\x01x\x81\x01y",
+    ],
+)
+async def test_a_frame_that_a_server_must_not_send_closes_with_1002(
+    data: bytes, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small_reads, "READ_BYTES", size)
+    codes: list[int | None] = []
+
+    async def send_data(socket: ServerConnection) -> None:
+        await socket.send("1")
+        socket.transport.write(data)
+        await socket.wait_closed()
+        codes.append(socket.close_code)
+
+    async with open_to(send_data) as transport:
+        with pytest.raises(ConnectionLost, match="violated the WebSocket protocol"):
+            await everything(transport)
+        await until(lambda: codes == [1002])

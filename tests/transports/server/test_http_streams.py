@@ -503,3 +503,44 @@ async def test_our_client_may_close_and_reopen_more_sessions_than_a_connection_h
             resumed = await agent.resume_session(session.id, tmp_path)
             assert (await resumed.prompt("/plan")).stop_reason == "end_turn"
             await resumed.aclose()
+
+
+class Batching(Sessions):
+    """Sends frames of several sessions at once, in different spellings."""
+
+    def answer(self, transport: Transport, message: Json) -> None:
+        if message.get("method") == "batch":
+            transport.send_many([frame.encode() for frame in message["params"]["frames"]])
+        super().answer(transport, message)
+
+
+async def test_a_batch_is_divided_among_the_streams_of_its_sessions() -> None:
+    def update(session: str, number: int) -> str:
+        params = f'{{"sessionId":"{session}","n":{number}}}'
+        return f'{{"jsonrpc":"2.0","method":"session/update","params":{params}}}'
+
+    def spaced(session: str, number: int) -> str:
+        return json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": {"n": number, "sessionId": session}})
+
+    escaped = update("\\u0073\\u0031", 6)  # s1
+    asking = '{"jsonrpc":"2.0","method":"ask","params":{"sessionId":"s2","n":7},"id":8}'
+    frames = [update("s1", 0), update("s1", 1), update("s2", 2), spaced("s2", 3), update("s1", 4), update("s11", 5)]
+    frames += [escaped, asking, update("s1", 9).replace('"n"', '\r"n"'), update("s2", 10)]
+    async with running_server(Batching()) as server, http_client_to(server) as client:
+        await client.initialize()
+        sessions = [await open_session(client) for _ in range(1)]
+        async with client.listen(last=1) as ours:
+            await client.post(NEW)
+            sessions.append((await ours.next())["result"]["sessionId"])
+            await client.post(request(3, "batch", frames=frames))
+            async with client.listen("s1") as first, client.listen("s2") as second, client.listen("s11") as third:
+                numbers = {
+                    "s1": [(await first.next())["params"]["n"] for _ in range(5)],
+                    "s2": [(await second.next())["params"]["n"] for _ in range(4)],
+                    "s11": [(await third.next())["params"]["n"] for _ in range(1)],
+                }
+                answered = await client.post({"jsonrpc": "2.0", "id": 8, "result": {}}, "s2")
+
+    assert sessions == ["s1", "s2"]
+    assert numbers == {"s1": [0, 1, 4, 6, 9], "s2": [2, 3, 7, 10], "s11": [5]}
+    assert answered.status_code == 202

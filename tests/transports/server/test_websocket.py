@@ -332,3 +332,25 @@ async def test_an_answer_that_looks_like_an_update_still_is_one() -> None:
         await socket.ask(1, "x", {})
 
         assert server.app.connections.gauges == {"connections": 1, "requests_running": 0}
+
+
+async def test_a_batch_keeps_the_order_of_updates_and_responses() -> None:
+    class Batching(Echo):
+        def answer(self, transport: Transport, message: Json) -> None:
+            if message.get("method") != "batch":
+                super().answer(transport, message)
+                return
+            update = b'{"jsonrpc":"2.0","method":"n","params":{"n":%d}}'
+            response = b'{"jsonrpc":"2.0","id":%d,"result":{}}'
+            long = update.replace(b'"n":%d', b'"n":%d,"text":"' + b"x" * 3000 + b'"')
+            transport.send_many([update % 0, update % 1, response % 7, long % 2, b'{"params":{"n":3},"method":"n"}'])
+
+    async with running_server(Batching()) as server, socket_to(server) as socket:
+        await socket.ask(0, "initialize", {"protocolVersion": 1})
+        await socket.send(json.dumps({"jsonrpc": "2.0", "id": 7, "method": "batch"}))
+        messages = [await socket.next() for _ in range(5)]
+        [connection] = server.app.connections.all()
+        running = len(connection.running)
+
+    assert [message.get("params", {}).get("n", "response") for message in messages] == [0, 1, "response", 2, 3]
+    assert running == 0

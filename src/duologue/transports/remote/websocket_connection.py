@@ -100,7 +100,8 @@ class WebSocketConnection(ClientConnection, SmallReads):
             if len(self._partial) < self._partial_size:
                 return
             data, self._partial = bytes(self._partial), bytearray()
-        begin, limit = 0, self.protocol.max_message_size or TOO_LONG - 1
+        self._partial_size = begin = 0
+        limit = self.protocol.max_message_size or TOO_LONG - 1
         while (found := frame_at(data, begin)) is not None:
             body, end = found
             if end - body > limit:  # the library says what is wrong
