@@ -1,14 +1,13 @@
 """A client that offers its own functions to an agent, as an MCP server."""
 
 import asyncio
-import sys
 import tempfile
 from pathlib import Path
 from typing import Literal
 
 from duologue import Permissions, connect
 
-AGENT = [sys.executable, "-m", "duologue.cli.main", "agent"]  # or "gemini --acp", or any other command
+AGENT = ["duologue", "agent"]  # or ["gemini", "--acp"], or any other command
 
 TABS = {"main.py": "def main(): ...", "notes.md": "Remember the milk."}
 

@@ -1,7 +1,6 @@
 """A client that shows what an agent does as it happens, and decides what it may do."""
 
 import asyncio
-import sys
 import tempfile
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from duologue import Permissions, Terminals, Workspace, connect
 from duologue.events import Plan, Text, ToolCall
 from duologue.types import PermissionRequest
 
-AGENT = [sys.executable, "-m", "duologue.cli.main", "agent"]  # or "gemini --acp", or any other command
+AGENT = ["duologue", "agent"]  # or ["gemini", "--acp"], or any other command
 
 
 async def ask_user(question: PermissionRequest) -> None:

@@ -1,14 +1,13 @@
 """A client that logs in when the agent requires it, and continues after the agent has crashed."""
 
 import asyncio
-import sys
 import tempfile
 
 from duologue import connect
 from duologue.errors import AgentExited
 from duologue.types import AuthMethod, Restart
 
-AGENT = [sys.executable, "-m", "duologue.cli.main", "agent", "--login"]  # or any other command
+AGENT = ["duologue", "agent", "--login"]  # or any other command
 
 
 def choose(methods: list[AuthMethod]) -> AuthMethod:

@@ -2,7 +2,6 @@
 typed methods of version 1."""
 
 import asyncio
-import sys
 import tempfile
 from pathlib import Path
 
@@ -36,9 +35,7 @@ async def permission(context: Context, params: v1.RequestPermissionRequest) -> v
 
 async def main(directory: Path) -> None:
     (directory / "notes.md").write_text("Two ends,\none conversation.\n", "utf-8")
-    agent = ProcessTransport(
-        [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", str(directory / "kept")]
-    )
+    agent = ProcessTransport(["duologue", "agent", "--sessions", str(directory / "kept")])
     async with Connection(agent, client, ignore_stray_output=True) as connection:
         hello = await connection.request(v1.INITIALIZE, v1.InitializeRequest(protocol_version=1))
         assert hello.agent_info is not None

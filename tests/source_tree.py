@@ -11,7 +11,7 @@ from pathlib import Path
 
 PACKAGE = "duologue"
 
-FOUNDATION = {"errors", "sanitize", "private_files", "lazy_exports"}
+FOUNDATION = {"errors", "sanitize", "private_files", "lazy_exports", "suggestion"}
 BELOW_THE_SIDES = {
     *FOUNDATION,
     *("events", "jsonrpc", "schema", "transports", "runtime", "conversation", "protocol"),
@@ -29,6 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sanitize": set(),
     "private_files": set(),
     "lazy_exports": set(),
+    "suggestion": set(),
+    "__main__": {"cli.main"},
     "jsonrpc": FOUNDATION,
     "schema": FOUNDATION,
     "conversation": FOUNDATION,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import stat
+import sys
 from pathlib import Path
 
 import pytest
 
 from duologue.errors import CommandNotFound, StartError
+from duologue.transports.process.command import split_command
 from duologue.transports.process.transport import ProcessTransport
 
 
@@ -70,3 +72,8 @@ async def test_other_reasons_not_to_start_are_named(tmp_path: Path) -> None:
         await ProcessTransport(["cat", "a\0b"]).__aenter__()
     with pytest.raises(StartError, match="Argument list too long"):
         await ProcessTransport(["cat", "a" * 10_000_000]).__aenter__()
+
+
+@pytest.mark.parametrize("command", ["duologue agent --v2", ["duologue", "agent", "--v2"]])
+def test_duologue_is_run_by_this_interpreter(command: str | list[str]) -> None:
+    assert split_command(command) == [sys.executable, "-P", "-m", "duologue", "agent", "--v2"]

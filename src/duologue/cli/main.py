@@ -5,24 +5,31 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 
 from duologue.cli.console.safe_output import protect_streams
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.parser import make_parser
+from duologue.suggestion import suggestion
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     protect_streams()
-    parser = make_parser()
+    parser, commands = make_parser()
     given = list(sys.argv[1:] if argv is None else argv)
     own, command_line = (given[: given.index("--")], given[given.index("--") + 1 :]) if "--" in given else (given, [])
+    if own[:1] == ["help"]:
+        own = [*own[1:2], "--help"]
+    if own and not own[0].startswith("-") and own[0] not in commands:
+        known = suggestion(own[0], [*commands, "help"]) or "; `duologue help` lists them"
+        parser.error(f"unknown command {own[0]!r}{known}")
     chosen, rest = parser.parse_known_args(own)
     chosen.command_line = command_line
     if rest:
-        parser.error(_unrecognized(chosen, rest))
+        options = [] if chosen.command is None else list(commands[chosen.command]._option_string_actions)
+        parser.error(_unrecognized(chosen, rest, options))
     if chosen.command is None:
         parser.print_help()
         return 0
@@ -56,12 +63,13 @@ def _report(error: Exception) -> ExitCode:
     return code_of_error(error)
 
 
-def _unrecognized(chosen: argparse.Namespace, rest: Sequence[str]) -> str:
+def _unrecognized(chosen: argparse.Namespace, rest: Sequence[str], options: Iterable[str]) -> str:
     """Describe unrecognized arguments, with a hint at the likely mistake."""
     is_prompt = chosen.command == "run" and not any(word.startswith("-") for word in rest)
     command = "duologue" if chosen.command is None else f"duologue {chosen.command}"
     hint = "put the prompt in quotes" if is_prompt else f"see `{command} --help`"
-    return f"unrecognized arguments: {' '.join(rest)}; {hint}"
+    near = next(filter(None, (suggestion(word, options) for word in rest if word.startswith("-"))), "")
+    return f"unrecognized arguments: {' '.join(rest)}{near or f'; {hint}'}"
 
 
 def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:

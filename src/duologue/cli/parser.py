@@ -6,6 +6,7 @@ This module imports almost nothing of the library, so that `--help` and completi
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from textwrap import fill
 
 import duologue
@@ -33,9 +34,10 @@ DIALECT = "older dialect of the protocol that the agent uses"
 WHICH_AGENT = "The agent is a command after `--`, a name or URL (`--agent`), or the built-in one."
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
-    return _make()[0]
+def make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """Return the parser of the whole command line, and that of each command by its name."""
+    parser, commands = _make()
+    return parser, commands.choices
 
 
 def each_command() -> dict[str, tuple[str, argparse.ArgumentParser]]:
@@ -47,9 +49,12 @@ def each_command() -> dict[str, tuple[str, argparse.ArgumentParser]]:
 
 def _make() -> tuple[argparse.ArgumentParser, Commands]:
     parser = argparse.ArgumentParser(
-        prog="duologue", description=WELCOME, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="duologue",
+        description=WELCOME,
+        epilog="`duologue help COMMAND` explains one command.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"duologue {duologue.__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"duologue {duologue.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     _add_run(commands)
     _add_chat(commands)

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from duologue.cli.exit_codes import UsageError
-from duologue.client.target import Target
-from duologue.config.agents import BUILTIN, NamedAgent, find_agents
+from duologue.client.target import BUILTIN, Target
+from duologue.config.agents import NamedAgent, find_agents
 from duologue.transports.remote.url import is_remote
 
 TOKEN_VARIABLE = "DUOLOGUE_TOKEN"  # noqa: S105  # its name, not its value

@@ -17,13 +17,17 @@ from duologue.errors import StartError
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Servable, Transport
 from duologue.transports.memory import memory_pair
+from duologue.transports.process.command import split_command
 from duologue.transports.process.transport import ProcessTransport
 from duologue.transports.remote.factory import RemoteFactory
 from duologue.transports.remote.url import TLSVerify, is_loopback
 
 Target: TypeAlias = str | Sequence[str] | Mapping[str, Any] | Servable | Transport
 """A command (string or list), a URL (`wss://…`, `https://…`), a configuration (`{"command": …, "args": …, "env": …}`
-or `{"url": …, "headers": …}`), an agent object, or an open transport."""
+or `{"url": …, "headers": …}`), an agent object, an open transport, or `"builtin"` for duologue's own agent."""
+
+BUILTIN = "builtin"
+BUILTIN_COMMAND = ("duologue", "agent")
 
 
 class AgentTarget:
@@ -48,7 +52,7 @@ class AgentTarget:
         if not isinstance(target, str | Sequence | Mapping | Transport) and not hasattr(target, "serve"):
             raise TypeError(f"expected a command, URL, configuration, agent object or transport, not {target!r}")
         self.cwd = cwd
-        self._target = target
+        self._target = list(BUILTIN_COMMAND) if target == BUILTIN else target
         self._env = env
         self._on_stderr = on_stderr
         self._remote = RemoteFactory.of(target, headers=headers, token=token, trust=tls)
@@ -83,11 +87,9 @@ class AgentTarget:
         """Command that is started, if any; a login in a terminal runs it with other arguments."""
         if self._remote is not None:
             return None
-        if isinstance(self._target, str):
-            return shlex.split(self._target)
-        if isinstance(self._target, Sequence):
-            return list(self._target)
-        return _configured(self._target)[0] if isinstance(self._target, Mapping) else None
+        if isinstance(self._target, str | Sequence):
+            return split_command(self._target)
+        return split_command(_configured(self._target)[0]) if isinstance(self._target, Mapping) else None
 
     @property
     def env(self) -> dict[str, str]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,10 +23,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from duologue.client.target import BUILTIN, BUILTIN_COMMAND
 from duologue.errors import StartError
 from duologue.private_files import user_directory
-
-BUILTIN = "builtin"
 
 KNOWN_COMMANDS: dict[str, tuple[str, ...]] = {
     "auggie": ("auggie", "--acp"),
@@ -105,12 +103,12 @@ def find_agents() -> dict[str, NamedAgent]:
     Raises:
         StartError: The file cannot be read.
     """
-    here: Mapping[str, Any] = {"command": sys.executable, "args": ["-m", "duologue.cli.main", "agent"]}
-    found = {BUILTIN: NamedAgent(name=BUILTIN, source="builtin", config=here)}
-    for name, (command, *args) in KNOWN_COMMANDS.items():
+    own, *args = BUILTIN_COMMAND
+    found = {BUILTIN: NamedAgent(name=BUILTIN, source="builtin", config={"command": own, "args": args})}
+    for name, (command, *flags) in KNOWN_COMMANDS.items():
         if shutil.which(command) is not None:
             variables = {"env": KNOWN_VARIABLES[name]} if name in KNOWN_VARIABLES else {}
-            config: Mapping[str, Any] = {"command": command, "args": args, **variables}
+            config: Mapping[str, Any] = {"command": command, "args": flags, **variables}
             found[name] = NamedAgent(name=name, source="path", config=config)
     for name, config in named_agents().items():
         found[name] = NamedAgent(name=name, source="config", config=config)

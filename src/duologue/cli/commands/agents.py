@@ -8,7 +8,7 @@ import sys
 
 from duologue.cli.console.safe_output import safe
 from duologue.cli.exit_codes import UsageError
-from duologue.config.agents import BUILTIN, NamedAgent, config_file, find_agents
+from duologue.config.agents import NamedAgent, config_file, find_agents
 from duologue.errors import StartError
 
 SOURCES = {"config": "configuration", "path": "found on PATH", "builtin": "built in"}
@@ -35,6 +35,6 @@ def agents(arguments: argparse.Namespace) -> int:
 def _show(found: list[NamedAgent]) -> None:
     width = max(len(agent.name) for agent in found)
     for agent in found:
-        command = "duologue agent" if agent.name == BUILTIN else agent.url or shlex.join(agent.command_line)
+        command = agent.url or shlex.join(agent.command_line)
         sys.stdout.write(f"{agent.name:<{width}}  {SOURCES[agent.source]:<13}  {command}\n")
     sys.stderr.write(f'\nTo add an agent, edit {config_file()}:\n\n[agents.mine]\ncommand = "my-agent"\nargs = []\n')

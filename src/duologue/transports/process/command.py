@@ -6,14 +6,19 @@ import errno
 import os
 import shlex
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from duologue.errors import CommandNotFound, StartError
 
+OWN_PROGRAM = "duologue"
+
 
 def split_command(command: str | Sequence[str]) -> list[str]:
     """Return the program and its arguments. A string is split as a shell would, but no shell runs.
+
+    `duologue` is run by this interpreter, so that it is the same version, and is found in an environment not activated.
 
     Raises:
         CommandNotFound: The command is empty.
@@ -25,6 +30,9 @@ def split_command(command: str | Sequence[str]) -> list[str]:
         raise StartError(f"cannot split the command {command!r}: {error}") from error
     if not words or not words[0].strip():
         raise CommandNotFound("the command is empty; name the program that runs the agent")
+    if words[0] == OWN_PROGRAM and sys.executable:
+        # Without -P, Python would import modules from the working directory, which may be a project of other people.
+        return [sys.executable, "-P", "-m", OWN_PROGRAM, *words[1:]]
     return words
 
 
