@@ -27,6 +27,13 @@ def convert_fields(source: Struct, target: type[T], **changes: Any) -> T:
     return target(**{**fields, **changes})
 
 
+def patched_fields(change: Struct, fresh: Struct) -> dict[str, Any]:
+    """Return the fields that a patch sets, apart from `meta`; a cleared field gets the value that it has in `fresh`."""
+    names = [name for name, _ in _common_fields(type(change), type(fresh)) if name != "meta"]
+    values = {name: value for name in names if (value := getattr(change, name)) is not UNSET}
+    return {name: getattr(fresh, name) if value is None else value for name, value in values.items()}
+
+
 @cache
 def _common_fields(source: type[Struct], target: type[Struct]) -> tuple[tuple[str, object], ...]:
     """Return each field that both have, and the value that means that it is absent in `source`."""

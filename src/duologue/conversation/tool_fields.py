@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET
-
-from duologue.conversation.items import Subagent, ToolCall
+from duologue.conversation.fields import patched_fields
+from duologue.conversation.items import ToolCall
 from duologue.conversation.tool_content import FileChange, ToolContent
-from duologue.conversation.updates import SubagentUpdate, ToolCallUpdate
+from duologue.conversation.updates import ToolCallUpdate
 from duologue.conversation.work_state import FINAL_STATUSES
-
-_TOOL_FIELDS = ("title", "kind", "status", "content", "locations", "raw_input", "raw_output", "name", "can_cancel")
 
 
 def tool_fields(before: ToolCall, change: ToolCallUpdate) -> dict[str, Any]:
     """Return the fields of a tool call that an update changes, with their new values."""
-    fields = patched_fields(change, ToolCall(tool_call_id=change.tool_call_id), _TOOL_FIELDS)
+    fields = patched_fields(change, ToolCall(tool_call_id=change.tool_call_id))
     if "status" in fields and not _can_become(before, fields["status"]):
         del fields["status"]
     if "status" in fields:
@@ -32,16 +29,6 @@ def tool_fields(before: ToolCall, change: ToolCallUpdate) -> dict[str, Any]:
 def _can_become(before: ToolCall, status: str) -> bool:
     """Return True unless the call has ended; a cancelled call may still get another final status from the agent."""
     return not before.is_over or (before.status == "cancelled" and status in FINAL_STATUSES)
-
-
-def patched_fields(
-    change: ToolCallUpdate | SubagentUpdate, fresh: ToolCall | Subagent, names: tuple[str, ...]
-) -> dict[str, Any]:
-    """Return the fields that a patch sets; a cleared field gets its initial value."""
-    values = {name: getattr(change, name) for name in names}
-    return {
-        name: getattr(fresh, name) if value is None else value for name, value in values.items() if value is not UNSET
-    }
 
 
 def _with_permission_content(before: ToolCall, content: list[ToolContent]) -> list[ToolContent]:

@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType, structs
 
 from duologue.conversation.builders import CHUNK_BYTES, MessageBuilder, TerminalBuffer, patched_meta
 from duologue.conversation.content import TextContent, merge_text
-from duologue.conversation.fields import convert_fields
+from duologue.conversation.fields import convert_fields, patched_fields
 from duologue.conversation.item_index import ITEM_BYTES, ItemIndex, Key, drop_oldest
 from duologue.conversation.items import (
     Compaction,
@@ -31,7 +31,7 @@ from duologue.conversation.items import (
 )
 from duologue.conversation.memory_size import memory_size
 from duologue.conversation.settings import ConfigOption, Mode, Modes
-from duologue.conversation.tool_fields import patched_fields, tool_fields
+from duologue.conversation.tool_fields import tool_fields
 from duologue.conversation.updates import (
     AvailableCommand,
     CommandsUpdate,
@@ -59,8 +59,6 @@ from duologue.conversation.updates import (
 
 MAX_TRANSCRIPT_BYTES = 64 * 1024 * 1024
 """Memory for one session: more text than any model reads, and a quarter of what a client may take."""
-
-_SUBAGENT_FIELDS = ("title", "description", "state", "can_cancel", "cwd", "additional_directories")
 
 T = TypeVar("T", Compaction, SessionMessage, ToolCall)
 Changed = Item | Plan | Subagent | Terminal | Usage | None
@@ -332,37 +330,26 @@ class Transcript:
 
     def _compaction(self, change: CompactionUpdate | CompactionChunk) -> Compaction:
         key = ("compaction", change.compaction_id)
-        before = self._get_or_add(key, Compaction(compaction_id=change.compaction_id, status="in_progress"))
+        fresh = Compaction(compaction_id=change.compaction_id, status="in_progress")
+        before = self._get_or_add(key, fresh)
         if isinstance(change, CompactionChunk):
             return self._put(key, before, summary=merge_text([*before.summary, change.content]))
-        return self._put(
-            key,
-            before,
-            status=change.status,
-            summary=before.summary if change.summary is UNSET else list(change.summary or []),
-            error=_patched(before.error, change.error),
-            meta=patched_meta(None if change.replaces_meta else before.meta, change.meta),
-        )
+        meta = patched_meta(None if change.replaces_meta else before.meta, change.meta)
+        return self._put(key, before, meta=meta, **patched_fields(change, fresh))
 
     def _session_message(self, change: SessionMessageUpdate | SessionMessageChunk) -> SessionMessage:
         key = ("session message", change.message_id)
-        before = self._get_or_add(key, SessionMessage(message_id=change.message_id))
+        fresh = SessionMessage(message_id=change.message_id)
+        before = self._get_or_add(key, fresh)
         if isinstance(change, SessionMessageChunk):
             return self._put(key, before, content=merge_text([*before.content, change.content]))
-        return self._put(
-            key,
-            before,
-            sender_session_id=_patched(before.sender_session_id, change.sender_session_id),
-            recipient_session_id=_patched(before.recipient_session_id, change.recipient_session_id),
-            content=before.content if change.content is UNSET else list(change.content or []),
-            meta=patched_meta(before.meta, change.meta),
-        )
+        return self._put(key, before, meta=patched_meta(before.meta, change.meta), **patched_fields(change, fresh))
 
     def _subagent(self, change: SubagentUpdate) -> Subagent:
         fresh = Subagent(session_id=change.session_id)
         before = self.subagents.get(change.session_id, fresh)
         meta = patched_meta(before.meta, change.meta)
-        after = structs.replace(before, meta=meta, **patched_fields(change, fresh, _SUBAGENT_FIELDS))
+        after = structs.replace(before, meta=meta, **patched_fields(change, fresh))
         self.subagents[change.session_id] = after
         return after
 
@@ -386,7 +373,3 @@ class Transcript:
         self._added = used + size
         self.dropped += dropped
         self._recent = None
-
-
-def _patched(before: str | None, change: str | None | UnsetType) -> str | None:
-    return before if isinstance(change, UnsetType) else change

@@ -39,15 +39,7 @@ from duologue.conversation.work_state import FINAL_STATUSES
 MERGED_CHARACTERS = 64 * 1024
 """Characters in one merged chunk: few messages for a long answer, and none that needs much memory."""
 
-_Patch = TypeVar(
-    "_Patch",
-    ToolCallUpdate,
-    TerminalUpdate,
-    SubagentUpdate,
-    InfoUpdate,
-    CompactionUpdate,
-    SessionMessageUpdate,
-)
+_Patch = TypeVar("_Patch", bound=Update)
 
 
 def entity_of(update: Update) -> str | None:
@@ -112,9 +104,7 @@ class UpdateMerger:
                 self._whole = _patched(whole, update)
             case UsageUpdate(cost=msgspec.UNSET) if isinstance(whole, UsageUpdate):
                 self._whole = msgspec.structs.replace(update, cost=whole.cost, currency=whole.currency)
-            case SubagentUpdate():
-                self._whole = _patched(whole, update)
-            case InfoUpdate():
+            case SubagentUpdate() | InfoUpdate():
                 self._whole = _patched(whole, update)
             case _:  # the others replace the whole
                 self._whole = update

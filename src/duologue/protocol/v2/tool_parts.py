@@ -7,11 +7,11 @@ diff, and a patch is split into one part for each file.
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Any
 
 import msgspec
 
 from duologue.conversation import updates as u
+from duologue.conversation.fields import convert_fields
 from duologue.conversation.git_patch import git_patch, split_patch
 from duologue.protocol.v2.content import from_wire, to_wire
 from duologue.schema import v2
@@ -87,16 +87,10 @@ def _join(patches: list[str]) -> str:
 def _change_to_wire(change: u.FileChange) -> v2.DiffChange:
     if change.other is not None:
         return Other(change.operation, change.other)
-    kind = change.kind
-    fields: dict[str, Any] = {
-        "path": change.path,
-        "file_type": change.file_type,
-        "mime_type": change.mime_type,
-        "meta": change.meta,
-    }
-    if kind in _TWO_PATHS:
-        return _TWO_PATHS[kind](old_path=change.path if change.old_path is None else change.old_path, **fields)
-    return _ONE_PATH.get(kind, v2.DiffModify)(**fields)
+    if change.kind in _TWO_PATHS:
+        old_path = change.path if change.old_path is None else change.old_path
+        return convert_fields(change, _TWO_PATHS[change.kind], old_path=old_path)
+    return convert_fields(change, _ONE_PATH.get(change.kind, v2.DiffModify))
 
 
 def _diff_from_wire(diff: v2.Diff) -> list[u.ToolContent]:
@@ -122,13 +116,5 @@ def _change_from_wire(change: v2.DiffChange, diff: v2.Diff) -> u.FileChange:
             patch_format=patch_format,
             diff_meta=diff.meta,
         )
-    return u.FileChange(
-        change.path,
-        operation=str(change.__struct_config__.tag),
-        old_path=change.old_path if isinstance(change, v2.DiffMove | v2.DiffCopy) else None,
-        file_type=change.file_type,
-        mime_type=change.mime_type,
-        meta=change.meta,
-        patch_format=patch_format,
-        diff_meta=diff.meta,
-    )
+    operation = str(change.__struct_config__.tag)
+    return convert_fields(change, u.FileChange, operation=operation, patch_format=patch_format, diff_meta=diff.meta)
