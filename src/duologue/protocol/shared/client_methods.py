@@ -20,7 +20,7 @@ from duologue.protocol.meta import request_context, with_meta
 from duologue.protocol.shared.agent_proxy import auth_status_from_wire
 from duologue.protocol.values import ClientCapabilities, Elicitation, PermissionOption
 from duologue.runtime.handlers import Context, Handlers
-from duologue.schema.base import UNSET, Method, Notification, Other
+from duologue.schema.base import Method, Notification, Other
 
 
 class ClientMethods(ABC):
@@ -170,16 +170,8 @@ class ClientMethods(ABC):
         is_url = isinstance(params, self.schema.ElicitationUrlMode) and self._capabilities.urls
         if not is_form and not is_url:
             raise InvalidParams("$.mode: this client did not advertise this elicitation mode")
-        return Elicitation(
-            message=params.message,
-            session_id=params.session_id,
-            tool_call_id=params.tool_call_id,
-            request_id=None if params.request_id is UNSET else params.request_id,
-            schema=msgspec.to_builtins(params.requested_schema) if is_form else None,
-            url=params.url if is_url else None,
-            elicitation_id=params.elicitation_id if is_url else None,
-            meta=params.meta,
-        )
+        form = msgspec.to_builtins(params.requested_schema) if is_form else None
+        return convert_fields(params, Elicitation, schema=form)
 
     async def _elicitation_completed(self, context: Context, params: Any) -> None:
         await self._client.elicitation_completed(params.elicitation_id)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from duologue.conversation.content import JsonObject
 from duologue.conversation.fields import convert_fields
@@ -131,22 +132,14 @@ class ClientProxy(ABC):
         return ElicitationAnswer(action=answer.tag or "cancel")
 
     def _elicitation_to_wire(self, elicitation: Elicitation) -> Any:
-        scope: dict[str, Any] = {"session_id": elicitation.session_id, "tool_call_id": elicitation.tool_call_id}
-        if elicitation.request_id is not None:
-            scope = {"request_id": elicitation.request_id}
+        if elicitation.request_id is not None:  # it belongs to a request, and to no session
+            elicitation = structs.replace(elicitation, session_id=None, tool_call_id=None)
         if elicitation.url is not None:
-            return self.schema.ElicitationUrlMode(
-                message=elicitation.message,
-                url=elicitation.url,
-                elicitation_id=elicitation.elicitation_id or "",
-                meta=elicitation.meta,
-                **scope,
-            )
+            target = self.schema.ElicitationUrlMode
+            return convert_fields(elicitation, target, elicitation_id=elicitation.elicitation_id or "")
         form: JsonObject = {"type": "object", "properties": {}, **(elicitation.schema or {})}
         requested: Any = decode(self.schema.ElicitationSchema, msgspec.json.encode(form))
-        return self.schema.ElicitationFormMode(
-            message=elicitation.message, requested_schema=requested, meta=elicitation.meta, **scope
-        )
+        return convert_fields(elicitation, self.schema.ElicitationFormMode, requested_schema=requested)
 
     async def complete_elicitation(self, elicitation_id: str) -> None:
         schema = self.schema
