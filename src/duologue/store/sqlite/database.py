@@ -146,15 +146,15 @@ class Database:
 
     # --- one session
 
-    def write(self, session_id: str, batch: Batch) -> None:
-        """Add events and change state in one transaction."""
-        seed = seed_of(session_id)
+    def write(self, writes: Sequence[tuple[str, Batch]]) -> None:
+        """Add events and change state of these sessions, in one transaction."""
         with self._writing():
-            row = self._row(session_id)
-            self._add_events(row.key, seed, batch.records)
-            for name, value in batch.state.items():
-                self._write_state(row.key, seed, name, value)
-            self._replace(row, _advanced(row, batch))
+            for session_id, batch in writes:
+                seed, row = seed_of(session_id), self._row(session_id)
+                self._add_events(row.key, seed, batch.records)
+                for name, value in batch.state.items():
+                    self._write_state(row.key, seed, name, value)
+                self._replace(row, _advanced(row, batch))
 
     def position(self, session_id: str) -> LogPosition:
         """Return the state of the session."""

@@ -17,6 +17,7 @@ from duologue.store.records import Batch, LogPosition, Record, RecordPage, Sessi
 from duologue.store.sqlite.connection import translate_errors
 from duologue.store.sqlite.database import Database
 from duologue.store.sqlite.locks import SessionLock
+from duologue.store.sqlite.write_group import WriteGroup
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,6 +38,8 @@ class SqliteStore(Store):
         # One thread: SQLite blocks, the event loop must not, and the order of calls is kept.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="duologue-store")
         self._is_closed = False
+        self._group = WriteGroup()
+        self._group.close()
 
     async def info(self, session_id: str) -> SessionInfo:
         return await self.start(Database.info, session_id)
@@ -98,6 +101,7 @@ class SqliteStore(Store):
             return
         closing = asyncio.get_running_loop().run_in_executor(self._thread, self._close_database)
         self._is_closed = True
+        self._group.close()
         try:
             await closing
         finally:
@@ -113,8 +117,24 @@ class SqliteStore(Store):
         """
         if self._is_closed:
             raise StoreError(f"the store in {self.directory} is closed")
+        self._group.close()
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(self._thread, lambda: self._run(call, *args, **kwargs))
+
+    def write(self, session_id: str, batch: Batch) -> asyncio.Future[None]:
+        """Write a batch after all earlier calls, in one transaction with those that wait for the thread as well.
+
+        Raises:
+            StoreError: The store is closed.
+        """
+        result = self._group.add(session_id, batch)
+        if result is None:
+            group = WriteGroup()
+            result = group.add(session_id, batch)
+            assert result is not None, "an empty group accepts a batch"
+            self.start(group.write, self.directory).add_done_callback(group.finish)
+            self._group = group
+        return result
 
     def _run(self, call: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         with translate_errors(self.directory):
@@ -138,7 +158,7 @@ class _SqliteRecords(SessionRecords):
         self._lock = lock
 
     def write(self, batch: Batch) -> asyncio.Future[None]:
-        return self._store.start(Database.write, self._session_id, batch)
+        return self._store.write(self._session_id, batch)
 
     async def position(self) -> LogPosition:
         return await self._store.start(Database.position, self._session_id)
