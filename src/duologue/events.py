@@ -65,22 +65,22 @@ __all__ = [
 ]
 
 
-class _TextChunk(Received, frozen=True, kw_only=True):
+class _TextChunk(Received, frozen=True, kw_only=True, gc=False):
     text: str
     message_id: str | None = None
     annotations: Annotations | None = None
     meta: JsonObject | None = None
 
 
-class Text(_TextChunk, frozen=True, kw_only=True):
+class Text(_TextChunk, frozen=True, kw_only=True, gc=False):
     """A chunk of a message of the agent."""
 
 
-class Thought(_TextChunk, frozen=True, kw_only=True):
+class Thought(_TextChunk, frozen=True, kw_only=True, gc=False):
     """A chunk of a thought of the agent."""
 
 
-class UserText(_TextChunk, frozen=True, kw_only=True):
+class UserText(_TextChunk, frozen=True, kw_only=True, gc=False):
     """A chunk of a message of the user: replayed, or sent back by the agent."""
 
 

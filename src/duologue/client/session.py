@@ -328,7 +328,10 @@ class ClientSession(SessionControls):
         if self._subscribers.receivers:
             self._subscribers.publish(event)
         if turn is not None:
-            turn._on_text(event)
+            if role == "agent":
+                turn._add_text(message_id, text)
+            if turn._has_reader:
+                turn._enqueue(event)
 
     def _count_late(self) -> bool:
         """Count an update that arrived after its turn; return False if it may arrive while no turn runs."""

@@ -21,10 +21,10 @@ from duologue.client.turn_result import TurnResult
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.work_state import TokenUsage
 from duologue.errors import ConnectionLost, DuologueError, EventBufferOverflow, ModelFailed, RequestError
-from duologue.events import Event, Plan, Text, Thought, ToolCall, UserText
+from duologue.events import Event, Plan, ToolCall
 from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import PromptResult
-from duologue.runtime.unread_bytes import UnreadBytes, size_of
+from duologue.runtime.unread_bytes import PLAIN_BYTES, UnreadBytes, size_of
 from duologue.sanitize import quote
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class ClientTurn:
         self._meta = meta
         limit = session._max_transcript_bytes
         self._result = TurnResult(None if limit is None else limit // 4)
+        self._add_text = self._result.add_text
         self._events: deque[Event] = deque()
         self._has_reader = False
         self._is_entered = False
@@ -137,7 +138,8 @@ class ClientTurn:
             while events:
                 event = events.popleft()
                 if (unread := self._unread) is not None:
-                    unread.bytes -= size_of(event.raw)
+                    size = len(event.raw)
+                    unread.bytes -= size if size <= PLAIN_BYTES else size_of(event.raw)
                     if unread.is_awaited:
                         unread.on_progress()
                 yield event
@@ -206,13 +208,6 @@ class ClientTurn:
 
     # --- events, as the session passes them on
 
-    def _on_text(self, event: Text | Thought | UserText) -> None:
-        """Do what `_on_event` does for a chunk of text."""
-        if type(event) is Text:
-            self._result.add_text(event.message_id, event.text)
-        if self._has_reader:
-            self._enqueue(event)
-
     def _on_event(self, event: Event) -> None:
         """Add an event to the result and queue it for the reader."""
         self._result.record(event)
@@ -223,7 +218,8 @@ class ClientTurn:
         """Queue an event; unread events count as unhandled input of the connection."""
         self._events.append(event)
         if self._unread is not None:
-            self._unread.bytes += size_of(event.raw)
+            size = len(event.raw)
+            self._unread.bytes += size if size <= PLAIN_BYTES else size_of(event.raw)
         if self._waiters:
             self._wake_readers()
 

@@ -9,8 +9,8 @@ from duologue.client.quirks import failure_in
 from duologue.conversation.memory_size import memory_size
 from duologue.events import Event, Message, Plan, Text, TitleChanged, ToolCall
 
-_PIECE_BYTES = 16
-"""Memory for a piece of text in addition to its characters: the list of the pieces."""
+_PIECE_BYTES = 64
+"""Memory for a piece of text in addition to its characters."""
 
 
 class TurnResult:
@@ -76,7 +76,7 @@ class TurnResult:
             self._texts[message_id].append(text)
         except KeyError:
             self._texts[message_id] = [text]
-        self._text_bytes += _PIECE_BYTES + getsizeof(text)
+        self._text_bytes += _PIECE_BYTES + (len(text) if text.isascii() else getsizeof(text))
         if self._text_bytes > self._max_bytes:
             self._shrink_text(int(self._max_bytes))
 

@@ -18,8 +18,8 @@ from duologue.conversation.updates import MessageChunk, MessageUpdate, Role, Ter
 
 C = TypeVar("C", Content, ToolContent)
 
-CHUNK_BYTES = 16
-"""Memory of a chunk of plain text in addition to its text, until the chunks are joined."""
+CHUNK_BYTES = 64
+"""Memory of a chunk of plain text in addition to its characters, until the chunks are joined."""
 
 GROUP_BYTES = 64 * 1024
 """Chunks of a message are joined to blocks of about this size, so that the content is never in memory twice."""

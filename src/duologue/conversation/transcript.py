@@ -252,7 +252,7 @@ class Transcript:
 
     def append_text(self, role: Role, message_id: str | None, text: str) -> None:
         """Append plain text to a message, as most updates do; the message is not built before it is read."""
-        self._added += (size := CHUNK_BYTES + getsizeof(text))
+        self._added += (size := CHUNK_BYTES + (len(text) if text.isascii() else getsizeof(text)))
         if self._added > self._max_bytes:
             self._drop_oldest(size)
         message = self._recent

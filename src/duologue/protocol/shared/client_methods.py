@@ -45,6 +45,7 @@ class ClientMethods(ABC):
         self._capabilities = capabilities
         self._handlers = handlers
         schema = self.schema
+        self._text_class = schema.TextContent
         self._on_notification(schema.SESSION_UPDATE, self._update)
         self._on_notification(schema.AUTH_STATUS_UPDATE, self._auth_status)
         self._on_notification(schema.ELICITATION_COMPLETE, self._elicitation_completed)
@@ -133,7 +134,7 @@ class ClientMethods(ABC):
         role = self.text_roles.get(type(chunk))
         if role is not None and chunk.meta is None and params.meta is None:
             block = chunk.content
-            if type(block) is self.schema.TextContent and block.annotations is None and block.meta is None:
+            if type(block) is self._text_class and block.annotations is None and block.meta is None:
                 return self._client.text(params.session_id, role, chunk.message_id, block.text, context.raw)
         return self._read_update(context, params)
 
