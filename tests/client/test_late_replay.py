@@ -45,10 +45,10 @@ def test_agents_that_replay_late_are_known_by_name() -> None:
 async def test_a_replay_after_the_load_response_is_the_past_and_not_part_of_the_next_turn(tmp_path: Path) -> None:
     async with asyncio.timeout(10), connect(Late()) as agent, agent.load_session("s1", tmp_path) as session:
         assert session.last_message_text() == "itwaslongago"
-        assert not session._is_prompted
+        assert not session._prompts.is_prompted
         turn = await session.prompt("go on")
     assert turn.text == "new"
-    assert session._is_prompted
+    assert session._prompts.is_prompted
 
 
 async def test_the_wait_for_a_replay_that_never_pauses_is_limited(

@@ -13,7 +13,7 @@ from duologue.client.supervisor import AgentSupervisor, LiveConnection, Restart
 from duologue.client.target import AgentTarget
 from duologue.client.watchdog import Watchdog
 from duologue.conversation.session_setup import Implementation, McpServer, SessionParams
-from duologue.errors import AuthenticationRequired, MethodNotFound
+from duologue.errors import MethodNotFound
 from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import AgentCapabilities, AuthMethod, AuthStatus, Provider, SessionOpened
 from duologue.runtime.connection import Connection
@@ -50,20 +50,16 @@ class RemoteAgent(AgentSessions):
         self.login_methods: list[AuthMethod] = []
         self.on_session: Callable[[ClientSession], None] | None = None
         self._request_handler = request_handler
-        self._supervisor = AgentSupervisor(connect, request_handler, restart, self._on_connected)
-        self._live: LiveConnection | None = None
-        self._generation = 0
+        self._authenticator = Authenticator(self, target, login)
+        self._supervisor = AgentSupervisor(connect, request_handler, self._authenticator, restart, self._on_connected)
         self._tasks = TaskScope()
         self._cancel_timeout, self._max_transcript_bytes = CANCEL_SECONDS, max_transcript_bytes
         self._tool_servers: list[McpServer] = []
-        self._authenticator = Authenticator(target, login)
         self._watchdog: Watchdog | None = None
         if stall_timeout is not None:
             self._watchdog = Watchdog(stall_timeout, request_handler.activity, request_handler.terminals)
 
     def _on_connected(self, live: LiveConnection) -> None:
-        self._live = live
-        self._generation += 1
         self.info = live.initialize_result.info
         self.capabilities = live.initialize_result.capabilities
         self.login_methods = live.initialize_result.auth_methods
@@ -76,14 +72,12 @@ class RemoteAgent(AgentSessions):
 
     @property
     def _proxy(self) -> AgentProxy:
-        assert self._live is not None, "`connect` yields agents that are connected"
-        return self._live.proxy
+        return self._supervisor.last_live.proxy
 
     @property
     def connection(self) -> Connection:
         """The current connection; another one after a lost agent was started again."""
-        assert self._live is not None, "`connect` yields agents that are connected"
-        return self._live.connection
+        return self._supervisor.last_live.connection
 
     @property
     def is_closed(self) -> bool:
@@ -97,27 +91,7 @@ class RemoteAgent(AgentSessions):
         *,
         authenticates: bool = True,
     ) -> T:
-        """Send a request, after starting a lost agent again and reopening the session; log in and retry once.
-
-        Args:
-            send: Sends the request.
-            session: The session of the request, which is reopened first if the agent was started again.
-            authenticates: Authenticate if the agent requires it.
-        """
-        since = self._authenticator.count
-        try:
-            return await self._attempt(send, session)
-        except AuthenticationRequired as error:
-            if not authenticates:
-                raise
-            await self._authenticator.authenticate(self, error, since, session)
-        return await self._attempt(send, session)
-
-    async def _attempt(self, send: Callable[[AgentProxy], Awaitable[T]], session: ClientSession | None) -> T:
-        await self._supervisor.ensure_connected()
-        if session is not None:
-            await session._ensure_open()
-        return await send(self._proxy)
+        return await self._supervisor.request(send, session, authenticates=authenticates)
 
     def _require(self, capability: str, action: str) -> None:
         """Check that the agent has advertised a capability.
@@ -148,7 +122,7 @@ class RemoteAgent(AgentSessions):
             AuthenticationRequired: The login failed.
         """
         await self._supervisor.ensure_connected()
-        await self._authenticator.authenticate_by(self, method_id)
+        await self._authenticator.authenticate_by(method_id)
 
     async def logout(self) -> None:
         """Log out.

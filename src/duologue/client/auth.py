@@ -97,21 +97,19 @@ class Authenticator:
         count: Number of authentications so far: a request that was sent before the last one is only sent again.
     """
 
-    def __init__(self, target: AgentTarget, options: AuthOptions | None) -> None:
+    def __init__(self, agent: RemoteAgent, target: AgentTarget, options: AuthOptions | None) -> None:
         self.count = 0
+        self._agent = agent
         self._target = target
         self._options = options
         self._lock = asyncio.Lock()
         self._environment = inherited(target.env)
 
-    async def authenticate(
-        self, agent: RemoteAgent, error: AuthenticationRequired, since: int, session: ClientSession | None
-    ) -> None:
+    async def authenticate(self, error: AuthenticationRequired, since: int, session: ClientSession | None) -> None:
         """Log in because a request failed, so that it can be sent once more.
 
         Args:
-            agent: The agent that requires a login.
-            error: Its response.
+            error: The response of the agent.
             since: `count` when the request was sent.
             session: The session of the request.
 
@@ -120,22 +118,22 @@ class Authenticator:
             RequestError: The error did not ask for a login. There are agents that use -32000 for other errors: without
                 login methods and in an open session it means something else.
         """
-        if session is not None and session._is_current and not agent.login_methods:
+        if session is not None and session._is_current and not self._agent.login_methods:
             raise RequestError(error.message, data=error.data, code=error.code) from error
         async with self._lock:
             if self.count != since:
                 return  # another request has logged in meanwhile
-            methods = agent.login_methods
+            methods = self._agent.login_methods
             method = await self._options.pick(methods) if self._options is not None and methods else None
             if method is None:
                 raise AuthenticationRequired(self._advice(error, methods), data=error.data) from error
             try:
-                await self._authenticate(agent, method)
+                await self._authenticate(method)
             except DuologueError as failure:
                 message = f"logging in by {escape_line(method.name)!r} failed: {failure}"
                 raise AuthenticationRequired(message, data=error.data) from failure
 
-    async def authenticate_by(self, agent: RemoteAgent, method_id: str) -> None:
+    async def authenticate_by(self, method_id: str) -> None:
         """Log in with a method that the agent offers.
 
         Raises:
@@ -143,27 +141,27 @@ class Authenticator:
             AuthenticationRequired: The login failed.
         """
         async with self._lock:
-            await self._authenticate(agent, find(agent.login_methods, method_id))
+            await self._authenticate(find(self._agent.login_methods, method_id))
 
-    async def _authenticate(self, agent: RemoteAgent, method: AuthMethod) -> None:
+    async def _authenticate(self, method: AuthMethod) -> None:
         if method.is_terminal or _foreign_program(method) is not None:
-            await self._in_terminal(agent, method)
+            await self._in_terminal(method)
         elif (wanted := _wanted_variables(method)) is not None:
-            await self._by_variables(agent, method, wanted)
+            await self._by_variables(method, wanted)
         else:
-            await agent._proxy.authenticate(method.method_id)
+            await self._agent._proxy.authenticate(method.method_id)
         self.count += 1
 
-    async def _in_terminal(self, agent: RemoteAgent, method: AuthMethod) -> None:
+    async def _in_terminal(self, method: AuthMethod) -> None:
         program = program_for(self._target, method)
         run = self._options.run if self._options is not None and self._options.run is not None else on_own_terminal
         status = await run(program)
         if status != 0:
             raise AuthenticationRequired(f"`{shlex.join(program.argv)}` ended with {status}")
         # protocol/v1/authentication: the running agent does not know what the other process did.
-        await agent._supervisor.reconnect()
+        await self._agent._supervisor.reconnect()
 
-    async def _by_variables(self, agent: RemoteAgent, method: AuthMethod, wanted: _Wanted) -> None:
+    async def _by_variables(self, method: AuthMethod, wanted: _Wanted) -> None:
         environment = inherited(self._target.env)
         missing = [name for name in wanted.needed if not environment.get(name)]
         if missing:
@@ -172,9 +170,9 @@ class Authenticator:
         if self._target.command is not None and any(
             self._environment.get(name) != environment.get(name) for name in wanted.names
         ):
-            await agent._supervisor.reconnect()  # a process has the environment of its start
+            await self._agent._supervisor.reconnect()  # a process has the environment of its start
             self._environment = environment
-        await agent._proxy.authenticate(method.method_id)
+        await self._agent._proxy.authenticate(method.method_id)
 
     def _advice(self, error: AuthenticationRequired, methods: Sequence[AuthMethod]) -> str:
         if not methods:

@@ -143,9 +143,8 @@ async def _connected(
             agent._tool_servers.append(await tool_servers.enter_async_context(server))
         yield agent
     finally:
-        await asyncio.gather(
-            *(turn._cancel_unread() for session in handler.sessions.values() for turn in session._abandoned_turns())
-        )
+        turns = [turn for session in handler.sessions.values() for turn in session._prompts.abandoned_turns()]
+        await asyncio.gather(*(turn._cancel_unread() for turn in turns))
         await handler.aclose()
         await agent._tasks.cancel(1.0)
         await agent._supervisor.aclose()

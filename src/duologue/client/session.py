@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from duologue.client.calling_task import CallingTask, current_calling_task
 from duologue.client.prompt import Attachment, build_prompt
+from duologue.client.prompt_runner import PromptRunner
 from duologue.client.session_controls import SessionControls, check_can_cancel
 from duologue.client.subscribers import EventSubscribers
 from duologue.client.supervisor import UserSettings, reopen
@@ -40,7 +39,6 @@ class ClientSession(SessionControls):
         cwd: Working directory of the session.
         location: File and line that the agent reported last as the place it works on.
         is_open: False after the session was closed or lost.
-        is_interrupted: The agent was lost during the last turn.
         lost_reason: Why the agent, which was started again, no longer has the session; `None` if it has.
         late_updates: Number of updates of a turn that arrived after its end.
     """
@@ -52,24 +50,17 @@ class ClientSession(SessionControls):
         self.cwd = Path(params.cwd)
         self.location: Location | None = None
         self.is_open = True
-        self.is_interrupted = False
         self.lost_reason: str | None = None
         self.late_updates = 0
         self._params = params
         self._is_replaying = False
         """True while a reopened session receives again what it received before."""
         self._has_replayed = False
-        self._is_prompted = False
-        """False while everything received is the history of a loaded session."""
-        self._generation = agent._generation
+        self._generation = agent._supervisor.generation
         self._reopening: asyncio.Task[None] | None = None
         self._user_settings = UserSettings(self)
-        self._turn: ClientTurn | None = None
-        self._queued_turns: list[ClientTurn] = []
-        self._waiting_prompts = 0
-        self._had_turn = False
-        self._prompt_lock = asyncio.Lock()
         self._subscribers = EventSubscribers()
+        self._prompts = PromptRunner(self)
 
     def _apply_opened(self, state: SessionOpened) -> None:
         """Apply the response that opened the session; what it leaves out may have arrived in updates before."""
@@ -77,7 +68,7 @@ class ClientSession(SessionControls):
         self.transcript.modes = state.modes or self.transcript.modes
         self.transcript.commands = list(state.commands) or self.transcript.commands
         self._models = state.models
-        self._generation = self.agent._generation
+        self._generation = self.agent._supervisor.generation
 
     async def __aenter__(self) -> Self:
         return self
@@ -92,17 +83,23 @@ class ClientSession(SessionControls):
     @property
     def _is_current(self) -> bool:
         """True if the session is open on the current connection."""
-        return self.is_open and self._generation == self.agent._generation
+        return self.is_open and self._generation == self.agent._supervisor.generation
 
     @property
     def is_busy(self) -> bool:
         """True while a turn runs."""
-        return self._turn is not None
+        return self._prompts.running is not None
 
     @property
     def is_cancelling(self) -> bool:
         """True while a cancelled turn has not ended."""
-        return self._turn is not None and self._turn.is_cancelling
+        turn = self._prompts.running
+        return turn is not None and turn.is_cancelling
+
+    @property
+    def is_interrupted(self) -> bool:
+        """True if the agent was lost during the last turn."""
+        return self._prompts.is_interrupted
 
     @property
     def state(self) -> str:
@@ -142,7 +139,7 @@ class ClientSession(SessionControls):
         blocks = build_prompt(
             prompt, files=files, images=images, audio=audio, cwd=self.cwd, capabilities=self.agent.capabilities
         )
-        return ClientTurn(self, blocks, meta)
+        return ClientTurn(self, self._prompts, blocks, meta)
 
     def _must_be_open(self) -> None:
         if self.lost_reason is not None:
@@ -160,23 +157,7 @@ class ClientSession(SessionControls):
         Pending permission requests are answered with "cancelled" first. Open tool calls are shown as `cancelled`
         unless the agent ends them otherwise.
         """
-        for turn in list(self._queued_turns):
-            self._withdraw(turn)
-        await self._cancel_running()
-
-    async def _cancel_running(self) -> None:
-        """Cancel the running turn; the queued prompts are sent after its end."""
-        if self._turn is not None:
-            self._turn.is_cancelling = True
-        # protocol/v1/prompt-turn, Cancellation: the client MUST answer the permission requests still pending.
-        self.agent._request_handler.cancel_pending(self.id)
-        if self._turn is not None and not self._turn._is_sent:
-            self._turn._abandon()  # the agent is being started again or logged in to, and has not received the prompt
-            return
-        if self._turn is not None:
-            # The same chapter: the client SHOULD mark the open tool calls now; the agent may still end them otherwise.
-            self._close_tool_calls(self._turn, "cancelled")
-        await self.agent._proxy.cancel(self.id)
+        await self._prompts.cancel()
 
     async def cancel_tool_call(self, tool_call_id: str) -> None:
         """Cancel one tool call of the running turn.
@@ -196,80 +177,6 @@ class ClientSession(SessionControls):
         check_can_cancel("terminal", terminal_id, self.transcript.terminal(terminal_id))
         await self._request(lambda proxy: proxy.cancel_terminal(self.id, terminal_id))
 
-    def _start_turn(self, turn: ClientTurn) -> asyncio.Task[None]:
-        """Start a turn in a task of its own; cancel an earlier one that the same caller stopped reading."""
-        before = [other for other in (self._turn, *self._queued_turns) if other is not None]
-        self._queued_turns.append(turn)
-        return self.agent._tasks.start(self._run_turn(turn, before, current_calling_task()))
-
-    @property
-    def _has_queued_prompt(self) -> bool:
-        """True while a prompt waits for the end of the running turn."""
-        return self._waiting_prompts > 0
-
-    def _abandoned_turns(self) -> list[ClientTurn]:
-        """Return the turns that the current task has stopped reading, although they have not ended."""
-        caller = current_calling_task()
-        return [
-            turn for turn in (self._turn, *self._queued_turns) if turn is not None and turn._is_abandoned_by(caller)
-        ]
-
-    def _withdraw(self, turn: ClientTurn) -> bool:
-        """Remove a turn from the queue; return False if it was sent already."""
-        if turn not in self._queued_turns:
-            return False
-        self._queued_turns.remove(turn)
-        turn._abandon()
-        return True
-
-    async def _run_turn(self, turn: ClientTurn, before: list[ClientTurn], caller: CallingTask) -> None:
-        # Only now: a task that was given an iterator of one of them, and was started first, has begun to read it.
-        for other in before:
-            if other._is_abandoned_by(caller):
-                self.agent._tasks.start(other._cancel_unread())
-        self._waiting_prompts += 1
-        try:
-            if self.agent.connection.is_paused:
-                for other in before:
-                    other._relieve()
-            await self._prompt_lock.acquire()
-        finally:
-            self._waiting_prompts -= 1
-        try:
-            self._queued_turns.remove(turn)
-            turn._first_item = self.transcript.position
-            message_id = f"prompt-{secrets.token_hex(8)}"  # two prompts in a row are two messages
-            for block in turn.prompt:
-                self.transcript.apply(MessageChunk(role="user", content=block, message_id=message_id))
-            self._turn, self._had_turn = turn, True
-            try:
-                await turn._run()
-            finally:
-                self._turn = None
-                self._after_turn(turn)
-                turn._count_unread(None)
-        finally:
-            self._prompt_lock.release()
-
-    def _after_turn(self, turn: ClientTurn) -> None:
-        """Close the tool calls that a failed or cancelled turn left open, and mark what the agent refused.
-
-        A call that is open after a turn that ended well may have worked: its status stays.
-        """
-        self.is_interrupted = isinstance(turn.error, ConnectionLost)
-        self.agent._request_handler.cancel_pending(self.id)
-        ended = "cancelled" if turn.stop_reason == "cancelled" else "failed" if turn.stop_reason is None else None
-        self._close_tool_calls(turn, ended)
-        if turn.stop_reason == "refusal":
-            self.transcript.mark_refused(turn._first_item)
-
-    def _close_tool_calls(self, turn: ClientTurn, ended: str | None) -> None:
-        going_on = [work.work_id for work in self.background if work.kind == "tool_call"]
-        for call in self.transcript.close_tool_calls(turn._first_item, ended, but=going_on):
-            event = event_of(ToolCallUpdate(tool_call_id=call.tool_call_id), call)
-            self._subscribers.publish(event)
-            turn._on_event(event)
-
     def fork(self) -> AwaitableSession:
         """Open a new session that begins with the history of this one, with the same options (unstable).
 
@@ -281,8 +188,7 @@ class ClientSession(SessionControls):
     # --- after a lost agent was started again
 
     async def _request(self, send: Callable[[AgentProxy], Awaitable[T]]) -> T:
-        self._must_be_open()
-        return await self.agent._request(send, self)
+        return await self.agent._supervisor.request(send, self)
 
     async def _ensure_open(self) -> None:
         """Reopen the session if the agent was started again.
@@ -290,7 +196,7 @@ class ClientSession(SessionControls):
         Raises:
             SessionLost: The agent cannot reopen it.
         """
-        while self._generation != self.agent._generation:
+        while self._generation != self.agent._supervisor.generation:
             if self._reopening is None or self._reopening.done():
                 self._reopening = self.agent._tasks.start(self._reopen())
             # A caller that is cancelled must not leave a session that is half open.
@@ -322,7 +228,7 @@ class ClientSession(SessionControls):
             self._has_replayed = True
             return
         self.transcript.append_text(role, message_id, text)
-        turn = self._turn
+        turn = self._prompts.running
         is_late = turn is None and self._count_late()
         event = TEXT_EVENTS[role](text=text, message_id=message_id, raw=raw, is_late=is_late)
         if self._subscribers.receivers:
@@ -336,7 +242,7 @@ class ClientSession(SessionControls):
     def _count_late(self) -> bool:
         """Count an update that arrived after its turn; return False if it may arrive while no turn runs."""
         # Only version 1 ties updates to a prompt: in version 2 an agent may work between prompts.
-        is_late = self._had_turn and self.agent.version == 1
+        is_late = self._prompts.has_run and self.agent.version == 1
         self.late_updates += is_late
         return is_late
 
@@ -355,9 +261,9 @@ class ClientSession(SessionControls):
         return known
 
     def _apply_update(self, update: Update, raw: bytes) -> None:
-        is_echo = self._turn is not None and isinstance(update, MessageChunk | MessageUpdate) and update.role == "user"
+        is_echo = self.is_busy and isinstance(update, MessageChunk | MessageUpdate) and update.role == "user"
         changed = None if is_echo else self.transcript.apply(update)  # the transcript has the prompt already
-        is_late = update.is_of_turn and self._turn is None and self._count_late()
+        is_late = update.is_of_turn and self._prompts.running is None and self._count_late()
         self._publish(event_of(update, changed, raw, is_late))
         if isinstance(update, ToolCallUpdate) and isinstance(update.locations, list) and update.locations:
             self.location = location = update.locations[-1]
@@ -370,8 +276,8 @@ class ClientSession(SessionControls):
     def _publish(self, event: Event) -> None:
         """Pass an event to the subscribers and to the running turn."""
         self._subscribers.publish(event)
-        if self._turn is not None:
-            self._turn._on_event(event)
+        if (turn := self._prompts.running) is not None:
+            turn._on_event(event)
 
     # --- closing
 
@@ -381,7 +287,7 @@ class ClientSession(SessionControls):
             return
         self.is_open = False
         try:
-            if not self.agent.is_closed and self._generation == self.agent._generation:
+            if not self.agent.is_closed and self._generation == self.agent._supervisor.generation:
                 await self._close_at_agent()
         # An unknown session is as good as closed, and there are agents that advertise closing and do not support it.
         except (ResourceNotFound, MethodNotFound, ConnectionLost):
@@ -391,9 +297,9 @@ class ClientSession(SessionControls):
             await self.agent._request_handler.remove(self.id)
 
     async def _close_at_agent(self) -> None:
-        for turn in self._abandoned_turns():
+        for turn in self._prompts.abandoned_turns():
             await turn._cancel_unread()
-        if self._turn is not None:
+        if self.is_busy:
             await self.cancel()
         if self.agent.capabilities.close:
             await self.agent._proxy.close_session(self.id)

@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from duologue.client.auth import Authenticator
 from duologue.client.late_replay import wait_for_late_replay
 from duologue.client.request_handler import ClientRequestHandler
 from duologue.conversation.updates import SettingsUpdate
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from duologue.client.session import ClientSession
 
 _log = logging.getLogger("duologue.client")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -69,22 +72,30 @@ class AgentSupervisor:
     Args:
         connect: Opens a new connection to the agent.
         request_handler: Handler of the agent's requests, whose work ends with each connection.
+        authenticator: Authenticates when the agent requires it.
         restart: Policy for starting a lost agent again; `None`: never.
         on_connected: Called with each connection before it is used.
+
+    Attributes:
+        generation: Number of connections so far.
     """
 
     def __init__(
         self,
         connect: Callable[[], Awaitable[LiveConnection]],
         request_handler: ClientRequestHandler,
+        authenticator: Authenticator,
         restart: Restart | None,
         on_connected: Callable[[LiveConnection], None],
     ) -> None:
+        self.generation = 0
         self._connect = connect
         self._request_handler = request_handler
+        self._authenticator = authenticator
         self._restart = restart
         self._on_connected = on_connected
         self._live: LiveConnection | None = None
+        self._last_live: LiveConnection | None = None
         self._restarts: deque[float] = deque()
         self._lock = asyncio.Lock()
         self._tasks = TaskScope()
@@ -96,6 +107,44 @@ class AgentSupervisor:
     async def open(self) -> None:
         """Connect for the first time."""
         await self._open()
+
+    @property
+    def last_live(self) -> LiveConnection:
+        """The current connection, or the last one while there is none."""
+        assert self._last_live is not None, "`connect` yields agents that are connected"
+        return self._last_live
+
+    async def request(
+        self,
+        send: Callable[[AgentProxy], Awaitable[T]],
+        session: ClientSession | None = None,
+        *,
+        authenticates: bool = True,
+    ) -> T:
+        """Send a request, after starting a lost agent again and reopening the session; log in and retry once.
+
+        Args:
+            send: Sends the request.
+            session: The session of the request, which is reopened first if the agent was started again.
+            authenticates: Authenticate if the agent requires it.
+        """
+        since = self._authenticator.count
+        try:
+            return await send(await self._ready(session))
+        except AuthenticationRequired as error:
+            if not authenticates:
+                raise
+            await self._authenticator.authenticate(error, since, session)
+        return await send(await self._ready(session))
+
+    async def _ready(self, session: ClientSession | None) -> AgentProxy:
+        """Return the agent once it and the session can receive a request."""
+        if session is not None:
+            session._must_be_open()
+        await self.ensure_connected()
+        if session is not None:
+            await session._ensure_open()
+        return self.last_live.proxy
 
     async def ensure_connected(self) -> None:
         """Start a lost agent again if there is a restart policy.
@@ -169,7 +218,8 @@ class AgentSupervisor:
         if self._closed.is_set():
             await live.connection.aclose()
             raise ConnectionLost("the connection was closed")
-        self._live = live
+        self._live = self._last_live = live
+        self.generation += 1
         self._is_reconnecting = False
         self._on_connected(live)
         self._cleanup_task = self._tasks.start(self._cleanup(live.connection))

@@ -22,12 +22,12 @@ from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.work_state import TokenUsage
 from duologue.errors import ConnectionLost, DuologueError, EventBufferOverflow, ModelFailed, RequestError
 from duologue.events import Event, Plan, ToolCall
-from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import PromptResult
 from duologue.runtime.unread_bytes import PLAIN_BYTES, UnreadBytes, size_of
 from duologue.sanitize import quote
 
 if TYPE_CHECKING:
+    from duologue.client.prompt_runner import PromptRunner
     from duologue.client.session import ClientSession
 
 _log = logging.getLogger("duologue.client")
@@ -46,7 +46,9 @@ class ClientTurn:
         is_cancelling: The turn was cancelled and has not ended.
     """
 
-    def __init__(self, session: ClientSession, prompt: list[Content], meta: JsonObject | None) -> None:
+    def __init__(
+        self, session: ClientSession, runner: PromptRunner, prompt: list[Content], meta: JsonObject | None
+    ) -> None:
         self.session = session
         self.prompt = prompt
         self.stop_reason: str | None = None
@@ -54,6 +56,7 @@ class ClientTurn:
         self.meta: JsonObject | None = None
         self.error: BaseException | None = None
         self.is_cancelling = False
+        self._runner = runner
         self._is_sent = False
         self._first_item = 0
         """Position of the first item of this turn in the transcript."""
@@ -172,7 +175,7 @@ class ClientTurn:
 
         A turn that is still queued behind another one is withdrawn and never sent.
         """
-        await self._cancel(self.session.cancel)
+        await self._cancel(self._runner.cancel)
 
     def _cancel_unread(self) -> Coroutine[Any, Any, None]:
         """Drop the events of a turn that is no longer read; await the result to cancel it and keep queued prompts."""
@@ -182,13 +185,13 @@ class ClientTurn:
             "use `async with session.prompt(...) as turn:` to leave it where you like",
             quote(self.session.id),
         )
-        return self._cancel(self.session._cancel_running)
+        return self._cancel(self._runner.cancel_running)
 
     async def _cancel(self, send: Callable[[], Awaitable[None]]) -> None:
         if self._task is None or self.is_over:
             return
         self._stop_reading()
-        if not self.session._withdraw(self):
+        if not self._runner.withdraw(self):
             with suppress(ConnectionLost):  # then the turn fails with that error
                 await send()
             await asyncio.wait({self._task}, timeout=self.session.agent._cancel_timeout)
@@ -237,7 +240,7 @@ class ClientTurn:
 
         That prompt waits for the end of this turn, which cannot arrive while nothing is read from the agent.
         """
-        if self._has_reader and not self._is_entered and not self._waiting_readers and self.session._has_queued_prompt:
+        if self._has_reader and not self._is_entered and not self._waiting_readers and self._runner.is_waiting:
             self._has_missed = True
             self._stop_reading()
             _log.warning("events of a turn in session %s were dropped: they were not read", quote(self.session.id))
@@ -246,7 +249,7 @@ class ClientTurn:
 
     def _start(self) -> None:
         if self._task is None:
-            self._task = self.session._start_turn(self)
+            self._task = self._runner.start(self)
             self._task.add_done_callback(self._wake_readers)
 
     def _wake_readers(self, _: object = None) -> None:
@@ -283,17 +286,16 @@ class ClientTurn:
         if raises and self.error is not None:
             raise self.error
 
-    async def _run(self) -> None:
-        """Send the prompt and store how the turn ended."""
-        try:
-            result = await self.session._request(self._send)
-        except DuologueError as error:
-            # There are agents that answer a cancelled prompt with an error.
-            if self.is_cancelling and isinstance(error, RequestError):
-                self.stop_reason = "cancelled"
-            else:
-                self.error = error
-            return
+    def _end_with(self, error: DuologueError) -> None:
+        """Store the error that ended the turn."""
+        # There are agents that answer a cancelled prompt with an error.
+        if self.is_cancelling and isinstance(error, RequestError):
+            self.stop_reason = "cancelled"
+        else:
+            self.error = error
+
+    def _end(self, result: PromptResult) -> None:
+        """Store how the turn ended."""
         self.stop_reason = result.stop_reason
         self.usage = result.usage
         self.meta = result.meta
@@ -301,15 +303,3 @@ class ClientTurn:
         if failure is not None and result.stop_reason == "end_turn":
             last = self._result.last_text.strip()
             self.error = ModelFailed(f"the agent reports that its model failed: {failure or last or 'no reason given'}")
-
-    async def _send(self, proxy: AgentProxy) -> PromptResult:
-        agent = self.session.agent
-        self.session._is_replaying, self.session._is_prompted, self._is_sent = False, True, True
-        self._count_unread(agent.connection.internals.unread)
-        watch = None if agent._watchdog is None else agent._tasks.start(agent._watchdog.watch(self))
-        try:
-            return await proxy.prompt(self.session.id, self.prompt, self._meta)
-        finally:
-            self._is_sent = False
-            if watch is not None:
-                watch.cancel()

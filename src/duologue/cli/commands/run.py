@@ -137,7 +137,7 @@ class _Run:
         session.watch(self._watch)
 
     def _watch(self, event: Event) -> None:
-        is_past = self._is_earlier and (self._session is None or not self._session._is_prompted)
+        is_past = self._is_earlier and (self._session is None or not self._session._prompts.is_prompted)
         if is_past or self._is_pipe_broken:
             return
         self._has_answered |= _is_answer(event)
