@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from duologue.client.agent_sessions import AgentSessions
@@ -84,14 +84,14 @@ class RemoteAgent(AgentSessions):
         """True if the connection is closed; with `connect(restart=…)` the next request opens another one."""
         return self.connection.is_closed
 
-    async def _request(
+    def _request(
         self,
         send: Callable[[AgentProxy], Awaitable[T]],
         session: ClientSession | None = None,
         *,
         authenticates: bool = True,
-    ) -> T:
-        return await self._supervisor.request(send, session, authenticates=authenticates)
+    ) -> Coroutine[Any, Any, T]:
+        return self._supervisor.request(send, session, authenticates=authenticates)
 
     def _require(self, capability: str, action: str) -> None:
         """Check that the agent has advertised a capability.

@@ -102,7 +102,9 @@ class AgentSessions:
         """Return the agent as the current connection reaches it."""
 
     @abstractmethod
-    async def _request(self, send: Callable[[AgentProxy], Awaitable[T]], session: ClientSession | None = None) -> T:
+    def _request(
+        self, send: Callable[[AgentProxy], Awaitable[T]], session: ClientSession | None = None
+    ) -> Coroutine[Any, Any, T]:
         """Send a request to the agent."""
 
     @abstractmethod

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from duologue.client.prompt import Attachment, build_prompt
 from duologue.client.prompt_runner import PromptRunner
@@ -187,8 +187,8 @@ class ClientSession(SessionControls):
 
     # --- after a lost agent was started again
 
-    async def _request(self, send: Callable[[AgentProxy], Awaitable[T]]) -> T:
-        return await self.agent._supervisor.request(send, self)
+    def _request(self, send: Callable[[AgentProxy], Awaitable[T]]) -> Coroutine[Any, Any, T]:
+        return self.agent._supervisor.request(send, self)
 
     async def _ensure_open(self) -> None:
         """Reopen the session if the agent was started again.
@@ -261,7 +261,8 @@ class ClientSession(SessionControls):
         return known
 
     def _apply_update(self, update: Update, raw: bytes) -> None:
-        is_echo = self.is_busy and isinstance(update, MessageChunk | MessageUpdate) and update.role == "user"
+        is_users = isinstance(update, MessageChunk | MessageUpdate) and update.role == "user"
+        is_echo = is_users and self.is_busy
         changed = None if is_echo else self.transcript.apply(update)  # the transcript has the prompt already
         is_late = update.is_of_turn and self._prompts.running is None and self._count_late()
         self._publish(event_of(update, changed, raw, is_late))
@@ -275,7 +276,8 @@ class ClientSession(SessionControls):
 
     def _publish(self, event: Event) -> None:
         """Pass an event to the subscribers and to the running turn."""
-        self._subscribers.publish(event)
+        if self._subscribers.receivers:
+            self._subscribers.publish(event)
         if (turn := self._prompts.running) is not None:
             turn._on_event(event)
 

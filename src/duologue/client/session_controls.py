@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from duologue.client.supervisor import MODE, MODEL, UserSettings
 from duologue.conversation.content import TextContent
@@ -39,7 +39,7 @@ class SessionControls:
         self._models: ConfigOption | None = None
 
     @abstractmethod
-    async def _request(self, send: Callable[[AgentProxy], Awaitable[T]]) -> T:
+    def _request(self, send: Callable[[AgentProxy], Awaitable[T]]) -> Coroutine[Any, Any, T]:
         """Send a request of this session to the agent."""
 
     @property
@@ -118,7 +118,8 @@ class SessionControls:
         """Set a config option; the agent responds with the values of all of them."""
         settings = await self._request(lambda proxy: proxy.set_setting(self.id, setting_id, value))
         self._user_settings.add(setting_id)
-        self.transcript.apply(SettingsUpdate(settings=settings))
+        if settings != self.transcript.settings:
+            self.transcript.apply(SettingsUpdate(settings=settings))
 
     async def set_title(self, title: str) -> str:
         """Set the title of the session and return it as the agent stored it (unstable)."""

@@ -128,9 +128,12 @@ class AgentSupervisor:
             session: The session of the request, which is reopened first if the agent was started again.
             authenticates: Authenticate if the agent requires it.
         """
-        since = self._authenticator.count
+        since, live = self._authenticator.count, self._live
+        is_current = session is None or (session.is_open and session._generation == self.generation)
         try:
-            return await send(await self._ready(session))
+            if live is None or not is_current or (self._restart is not None and self._is_lost):
+                return await send(await self._ready(session))
+            return await send(live.proxy)
         except AuthenticationRequired as error:
             if not authenticates:
                 raise

@@ -197,12 +197,12 @@ class Transcript:
             case SubagentUpdate():
                 return self._subagent(update)
             case _:
-                self._apply_to_session(update)
+                self._apply_to_session(update, size)
         return None
 
-    def _apply_to_session(self, update: Update) -> None:
+    def _apply_to_session(self, update: Update, size: int) -> None:
         """Apply an update that changes the session and no item."""
-        if memory_size(update) > self._max_bytes / 8:  # it would stay forever, and leave no memory for items
+        if size > self._max_bytes / 8:  # it would stay forever, and leave no memory for items
             self.dropped += 1
             return
         match update:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any, Never, TypeAlias, TypeVar, cast
 
@@ -160,6 +161,10 @@ def _read_union(type_: Any, value: JsonValue) -> Any:
 
     Values that need leniency are rejected here, so that the lenient pass reports them with their path.
     """
+    member = type_.member_of(value)
+    if member is not None:
+        with suppress(ValidationError):
+            return msgspec.convert(value, member, dec_hook=_read_union)
     defaulted: list[Defaulted] = []
     try:
         found = reader_for(type_)(value, None, defaulted)

@@ -6,7 +6,9 @@ At run time such a union is a class, a marker for the decoder; for a type checke
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from msgspec import UNSET
 
 from duologue.schema.base import Model, Other
 
@@ -20,6 +22,11 @@ class WireUnion(metaclass=_WireUnionType):
     """Base of the four kinds of unions."""
 
     members: ClassVar[tuple[type, ...]] = ()
+
+    @classmethod
+    def member_of(cls, value: Any) -> Any:
+        """Return the type that parsed JSON has by its tag or its keys, or None if that does not decide it."""
+        return None
 
 
 class TaggedUnion(WireUnion):
@@ -40,10 +47,17 @@ class TaggedUnion(WireUnion):
     unknown: ClassVar[type[Model] | None] = None
     required_field: ClassVar[str | None] = None
     other: ClassVar[type[Model] | None] = None
+    _by_tag: ClassVar[dict[Any, type[Model] | None]]
 
     def __init_subclass__(cls) -> None:
         absent = () if cls.absent is None else (cls.absent,)
         cls.members = (*cls.known, *absent, Other)
+        cls._by_tag = {None: cls.absent, **{member.__struct_config__.tag: member for member in cls.known}}
+
+    @classmethod
+    def member_of(cls, value: Any) -> Any:
+        tag = value.get(cls.tag) if type(value) is dict else UNSET
+        return cls._by_tag.get(tag) if tag is None or type(tag) is str else None
 
 
 class KeyedUnion(WireUnion):
@@ -54,6 +68,10 @@ class KeyedUnion(WireUnion):
     def __init_subclass__(cls) -> None:
         cls.members = tuple(cls.by_key.values())
 
+    @classmethod
+    def member_of(cls, value: Any) -> Any:
+        return next((cls.by_key[key] for key in cls.by_key if key in value), None) if type(value) is dict else None
+
 
 class KeyedListUnion(WireUnion):
     """A list whose items are all of one member; a field of the first item decides which."""
@@ -61,6 +79,16 @@ class KeyedListUnion(WireUnion):
     by_key: ClassVar[dict[str, type[Model]]]
     min_length: ClassVar[int] = 0
     members: ClassVar[tuple[type, ...]] = (list,)
+    _lists: ClassVar[dict[str, Any]]
+
+    def __init_subclass__(cls) -> None:
+        cls._lists = {key: list[member] for key, member in cls.by_key.items()}  # type: ignore[valid-type]  # a variable
+
+    @classmethod
+    def member_of(cls, value: Any) -> Any:
+        if type(value) is not list or len(value) < max(cls.min_length, 1) or type(value[0]) is not dict:
+            return None
+        return next((cls._lists[key] for key in cls._lists if key in value[0]), None)
 
 
 class OpenUnion(WireUnion):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar, cast
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, cast
 
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.fields import convert_fields
@@ -12,7 +12,7 @@ from duologue.conversation.session_setup import Implementation, SessionInfo, Ses
 from duologue.conversation.settings import ConfigOption
 from duologue.errors import MethodNotFound
 from duologue.protocol.feature_filter import FeatureFilter
-from duologue.protocol.meta import current_attachment, with_attachment
+from duologue.protocol.meta import OutgoingMeta, current_attachment, with_attachment
 from duologue.protocol.shared.session_setup import session_info_from_wire, session_params_to_wire
 from duologue.protocol.values import (
     Account,
@@ -28,6 +28,14 @@ from duologue.schema.base import Method, Notification
 
 P = TypeVar("P")
 R = TypeVar("R")
+
+
+class Callbacks(TypedDict, Generic[R], total=False):
+    """The callbacks of `Connection.request`."""
+
+    on_result: Callable[[R], None]
+    on_release: Callable[[R], None]
+    on_late_result: Callable[[R], object]
 
 
 class AgentProxy(ABC):
@@ -55,23 +63,17 @@ class AgentProxy(ABC):
         """Return True if this feature is stable in this version or switched on; see `protocol.feature_filter`."""
         return self._filter.allows(feature)
 
-    async def _request(
-        self,
-        method: Method[P, R],
-        params: P,
-        *,
-        on_result: Callable[[R], None] | None = None,
-        on_release: Callable[[R], None] | None = None,
-        on_late_result: Callable[[R], object] | None = None,
-    ) -> R:
+    def _request(self, method: Method[P, R], params: P, **callbacks: Unpack[Callbacks[R]]) -> Coroutine[Any, Any, R]:
         self._filter.check(method, params)
         attached = current_attachment()
-        sent = params if attached is None else with_attachment(params, attached)
-        answer = await self._connection.request(
-            method, sent, on_result=on_result, on_release=on_release, on_late_result=on_late_result
-        )
         if attached is None:
-            return answer
+            return self._connection.request(method, params, **callbacks)
+        return self._request_with(attached, method, params, callbacks)
+
+    async def _request_with(
+        self, attached: OutgoingMeta, method: Method[P, R], params: P, callbacks: Callbacks[R]
+    ) -> R:
+        answer = await self._connection.request(method, with_attachment(params, attached), **callbacks)
         is_dict = isinstance(answer, dict)
         attached.received = cast("JsonObject", answer).get("_meta") if is_dict else getattr(answer, "meta", None)
         return answer
@@ -83,8 +85,8 @@ class AgentProxy(ABC):
         attached = current_attachment()
         await self._connection.notify(notification, sent if attached is None else with_attachment(sent, attached))
 
-    async def _ask(self, method: Method[Any, Any], params: Any) -> Any:
-        return await self._request(method, params)
+    def _ask(self, method: Method[Any, Any], params: Any) -> Coroutine[Any, Any, Any]:
+        return self._request(method, params)
 
     @abstractmethod
     async def initialize(self, info: Implementation, capabilities: ClientCapabilities) -> InitializeResult:
