@@ -91,8 +91,6 @@ class FeatureFilter:
         self._version = version
         self._switched = switched
         self._switch = switch
-        self._open: set[tuple[str, type]] = set()
-        """Methods and the classes of their parameters that contain nothing that could be switched off."""
         self._walks: dict[type[Struct], list[tuple[FieldInfo, str | None]]] = {}
         self._open: set[type[Any]] = {type(None), str, int, bool, float}
         """Classes whose values contain nothing that is left out."""
@@ -125,14 +123,9 @@ class FeatureFilter:
         Raises:
             MethodNotFound: Naming the feature to switch on.
         """
-        kind = method.name, type(params)
-        if kind in self._open:
-            return
         closed = [method.name] if method.name in self._closed else []
         if self._closed and not closed and type(params) not in self._open and not _is_custom(method):
             self._without(params, closed)
-            if not closed and isinstance(params, Struct) and not self._walk(type(params)):
-                self._open.add(kind)
         if closed:
             name = self._closed[closed[0]]
             raise MethodNotFound(
