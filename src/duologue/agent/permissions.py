@@ -70,7 +70,8 @@ async def request_permission(
     remembered = session._remembered.get(request)
     if remembered is not None:
         return remembered
-    await session.commit()
+    if session._is_stored:
+        await session.commit()
     try:
         async with asyncio.timeout(session._permission_timeout):
             option_id = await session._client.ask_permission(session.id, request.tool, options, request.meta)

@@ -187,9 +187,10 @@ class Session(Generic[S]):
             if not self._title.set_by_agent(update.title):
                 return
             self.save()
-        self._persistence.append(update)
-        if isinstance(update, ToolCallUpdate) and update.status in FINAL_STATUSES:
-            await self._persistence.commit()
+        if self._is_stored:
+            self._persistence.append(update)
+            if isinstance(update, ToolCallUpdate) and update.status in FINAL_STATUSES:
+                await self._persistence.commit()
         await self._send(update)
 
     async def update_subagent(self, session_id: str, update: Update) -> None:

@@ -137,7 +137,7 @@ class FeatureFilter:
         """Return the parameters of a notification without what is switched off; None if it must not be sent."""
         if notification.name in self._closed:
             return None
-        return params if _is_custom(notification) else self.strip(params)
+        return params if not self._closed or _is_custom(notification) else self._without(params, [])
 
     def strip(self, message: T) -> T | None:
         """Return a message without what is switched off; None if nothing is left of it."""
@@ -145,15 +145,15 @@ class FeatureFilter:
 
     def _without(self, value: Any, lost: list[str]) -> Any:
         """Return the value without closed parts, which are added to `lost`; None if its whole class is closed."""
-        if is_array(value):
-            return self._items_without(value, lost)
         if not isinstance(value, Struct):
-            return value
+            return self._items_without(value, lost) if is_array(value) else value
         if type(value).__name__ in self._closed:
             lost.append(type(value).__name__)
             return None
         changes: dict[str, Any] = {}
-        walk = self._walk(type(value))
+        walk = self._walks.get(type(value))
+        if walk is None:
+            walk = self._walk(type(value))
         if not walk:
             self._open.add(type(value))
         for field, closed in walk:

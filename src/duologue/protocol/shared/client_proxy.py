@@ -78,12 +78,10 @@ class ClientProxy(ABC):
 
     def _notify(self, notification: Notification[P], params: P) -> Coroutine[Any, Any, None]:
         sent = self._filter.sendable(notification, params)
-        return nothing() if sent is None else self._send(notification, sent)
-
-    def _send(self, notification: Notification[P], params: P) -> Coroutine[Any, Any, None]:
-        """Send a notification that needs no filtering."""
+        if sent is None:
+            return nothing()
         attached = current_attachment()
-        return self._connection.notify(notification, params if attached is None else with_attachment(params, attached))
+        return self._connection.notify(notification, sent if attached is None else with_attachment(sent, attached))
 
     # --- updates
 
