@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from starlette.types import Scope
@@ -13,7 +14,8 @@ ABORT = "duologue.abort"
 WRITE = "duologue.write"
 """The key in the state of a WebSocket for a function that writes many texts at once."""
 
-Write: TypeAlias = Callable[[list[bytes]], Awaitable[None]]
+Write: TypeAlias = Callable[[list[bytes]], asyncio.Event]
+"""Returns an event that is set while the client reads what is written."""
 
 
 def write_of(scope: Scope) -> Write | None:

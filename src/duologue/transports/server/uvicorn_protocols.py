@@ -176,8 +176,8 @@ class HardenedWebSocketProtocol(WebSocketsSansIOProtocol):
         if self.close_timer is None:
             self.transport.abort()
 
-    async def write_texts(self, texts: list[bytes]) -> None:
-        """Write each text as one message, all at once: an agent that streams sends many small ones.
+    def write_texts(self, texts: list[bytes]) -> asyncio.Event:
+        """Write each text as one message, all at once; return an event that is set while the client reads.
 
         Raises:
             ConnectionError: The client is gone.
@@ -189,8 +189,7 @@ class HardenedWebSocketProtocol(WebSocketsSansIOProtocol):
         except IndexError:
             pieces = [piece for text in texts for piece in (_head(len(text)), text)]
         self.transport.write(b"".join(pieces))
-        if not self.writable.is_set():
-            await self.writable.wait()
+        return self.writable
 
     def start_keepalive(self) -> None:
         """Free the memory of the handshake: thousands of connections may stay open."""

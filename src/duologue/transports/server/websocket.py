@@ -45,6 +45,8 @@ class WebSocketServerConnection(ServerConnection):
         super().__init__(id, caller, limits, metrics)
         self.window = ReplayBuffer(limits.window_bytes, limits.window_frames, stores_sent=False)
         self.handler: WebSocketHandler | None = None
+        self.flushes_at_once = False
+        """Nothing was sent since the client sent something: what comes next is probably the response."""
         self.received = AckCounter(limits.acknowledge_frames, limits.acknowledge_bytes)
         self._unacknowledged_since = 0.0
 
@@ -72,7 +74,11 @@ class WebSocketServerConnection(ServerConnection):
             return
         if window.waiting_bytes > self.limits.write_ahead or (self.is_resumable and window.is_filling):
             self.is_congested = True
-        self.handler.wakeup.set()
+        if self.flushes_at_once:
+            self.flushes_at_once = False
+            self.handler.flush(self)
+        else:
+            self.handler.wakeup.set()
 
     def route_response(self, frame: bytes, envelope: Envelope, request: Envelope | None) -> None:
         self.route(frame, envelope)
@@ -166,7 +172,9 @@ class WebSocketHandler:
         write: Write | None = None,
     ) -> None:
         self._abort = abort
-        self._write_many = write or self._write_one_by_one
+        self._write_many = write
+        self._writable: asyncio.Event | None = None
+        self._is_idle = False
         self.wakeup = Wakeup()
         self.blocked_since: float | None = None
         self._receive = receive
@@ -282,6 +290,7 @@ class WebSocketHandler:
                 connection.update_congestion()
                 continue
             connection.count(frame, self)
+            connection.flushes_at_once = True
             await self._deliver(connection, frame)
             await connection.wait_for_capacity()
 
@@ -323,21 +332,42 @@ class WebSocketHandler:
                 elif connection.is_finished or connection.is_gone:
                     await self._close(connection.close_code, "")
                     return
+                elif self._writable is not None and not self._writable.is_set():
+                    await self._until_writable(self._writable)
+                    connection.update_congestion()
                 else:
+                    self._is_idle = True
                     await self.wakeup.wait()
+                    self._is_idle = False
+
+    def flush(self, connection: WebSocketServerConnection) -> None:
+        """Write at once, if the writer has nothing else to write; else let it write in its turn."""
+        if not self._is_idle or self._control_frames or self._write_many is None:
+            self.wakeup.set()
+            return
+        with suppress(OSError):  # the client is gone, as the reader will notice
+            self._writable = self._write_many(_as_texts(connection.window.take(self._limits.write_ahead)))
+            if self._writable.is_set():
+                connection.update_congestion()
+            else:
+                self.wakeup.set()
 
     async def _send_texts(self, frames: list[bytes]) -> None:
+        texts = _as_texts(frames)
+        if self._write_many is not None:
+            self._writable = self._write_many(texts)
+            if not self._writable.is_set():
+                await self._until_writable(self._writable)
+            return
         self.blocked_since = self._loop.time()
-        try:
-            b"\n".join(frames).decode()
-        except UnicodeDecodeError:  # an agent may have written anything, and a text frame must be text
-            frames = [frame.decode("utf-8", "replace").encode() for frame in frames]
-        await self._write_many(frames)
+        for text in texts:
+            await self._send({"type": "websocket.send", "text": text.decode()})
         self.blocked_since = None
 
-    async def _write_one_by_one(self, frames: list[bytes]) -> None:
-        for frame in frames:
-            await self._send({"type": "websocket.send", "text": frame.decode()})
+    async def _until_writable(self, writable: asyncio.Event) -> None:
+        self.blocked_since = self._loop.time()
+        await writable.wait()
+        self.blocked_since = None
 
     async def _close(self, code: int, reason: str) -> None:
         with suppress(OSError):
@@ -347,3 +377,12 @@ class WebSocketHandler:
 def _examine(frame: bytes) -> Envelope | None:
     check_names(frame)
     return read_envelope(frame)
+
+
+def _as_texts(frames: list[bytes]) -> list[bytes]:
+    """Replace what is no UTF-8: an agent may have written anything, and a text frame must be text."""
+    try:
+        b"\n".join(frames).decode()
+    except UnicodeDecodeError:
+        return [frame.decode("utf-8", "replace").encode() for frame in frames]
+    return frames
