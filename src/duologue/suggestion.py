@@ -9,5 +9,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'chat'?` for a word that is close to a known one, else nothing."""
     from difflib import get_close_matches  # slow to import, and seldom needed
 
-    near = get_close_matches(word, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    # The dashes of options would make all of them similar.
+    names = {each.lstrip("-"): each for each in known}
+    near = get_close_matches(word.lstrip("-"), names, n=1)
+    return f"; did you mean {names[near[0]]!r}?" if near else ""

@@ -103,8 +103,7 @@ def test_a_wrong_command_line_says_what_would_be_right(tmp_path: Path, arguments
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run"], "run needs either a prompt"),
-        (["run", "hi", "-f", "-"], "run needs either a prompt"),
+        (["run", "hi", "-f", "-"], "give either a prompt or `-f FILE`, not both"),
         (["run", "hi", "--"], "there is no command after"),
         (["run", "hi", "--agent", "builtin", "--", "cat"], "not both"),
         (["run", "hi", "--yes", "--deny"], "not allowed with"),

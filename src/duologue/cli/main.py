@@ -85,8 +85,8 @@ def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:
         return "connect needs either a URL or a command after `--`"
     if chosen.command == "agent" and chosen.scenario is not None and chosen.dialect is not None:
         return "`--scenario` and `--dialect` cannot be combined: a scenario is sent exactly as its file says"
-    if chosen.command == "run" and (chosen.prompt is None) == (chosen.prompt_file is None):
-        return "run needs either a prompt or `-f FILE` (`-f -` reads stdin)"
+    if chosen.command == "run" and chosen.prompt is not None and chosen.prompt_file is not None:
+        return "give either a prompt or `-f FILE`, not both"
     if chosen.command == "sessions" and (chosen.what is None) != (chosen.action == "list"):
         return f"sessions {chosen.action} {'accepts no' if chosen.action == 'list' else 'needs an'} argument"
     return None

@@ -73,8 +73,9 @@ def _add_run(commands: Commands) -> None:
         "run",
         help="send one prompt to an agent; for people and scripts",
         description=fill(
-            f"Send one prompt to an agent and show what it does. {WHICH_AGENT} If stdout is not a terminal, it gets "
-            "exactly the agent's answer, and everything else goes to stderr. The exit code says how the turn ended.",
+            f"Send one prompt to an agent and show what it does. {WHICH_AGENT} Piped input follows the prompt, or is "
+            "the prompt. If stdout is not a terminal, it gets exactly the agent's answer, and everything else goes to "
+            "stderr. The exit code says how the turn ended.",
             WIDTH,
         ),
         epilog=f'example: duologue run "fix the test" --file tests/test_it.py -- gemini --acp\n\n{_exit_codes()}',

@@ -22,6 +22,7 @@ from duologue.cli.console.renderer import ConsoleOutput, Output, TurnSummary
 from duologue.cli.error_report import code_of_error, explain
 from duologue.cli.exit_codes import STOP_CODES, ExitCode, UsageError
 from duologue.cli.permissions import wants_to_ask
+from duologue.cli.piped_input import read_piped
 from duologue.client.agent import RemoteAgent
 from duologue.client.services.terminals import Terminals
 from duologue.client.session import ClientSession
@@ -35,12 +36,19 @@ GRACE_SECONDS = 5.0
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one turn; return the exit code that says how it ended."""
-    return asyncio.run(_Run(arguments, _prompt_of(arguments)).run())
+    began = time.monotonic()
+    try:
+        prompt = _prompt_of(arguments)
+    except TimeoutError as error:
+        sys.stderr.write(f"duologue: {error}\n")
+        return ExitCode.TIMEOUT
+    return asyncio.run(_Run(arguments, prompt, began).run())
 
 
 class _Run:
-    def __init__(self, arguments: argparse.Namespace, prompt: str) -> None:
+    def __init__(self, arguments: argparse.Namespace, prompt: str, began: float) -> None:
         self._arguments = arguments
+        self._began = began
         self._prompt = prompt
         self._cwd = Path(arguments.cwd).absolute()
         self._terminals = Terminals()
@@ -62,6 +70,8 @@ class _Run:
         """Run the turn within the timeout; return its exit code."""
         self._task = asyncio.current_task()
         seconds = self._arguments.timeout
+        if seconds is not None:
+            seconds = max(0.0, seconds - (time.monotonic() - self._began))
         with Interrupts(self._interrupt) as self._interrupts:
             if seconds is not None:
                 asyncio.get_running_loop().call_later(seconds + GRACE_SECONDS, self._exit_after_grace)
@@ -185,24 +195,39 @@ class _Run:
 
 
 def _prompt_of(arguments: argparse.Namespace) -> str:
-    """Read the prompt.
+    """Read the prompt; what is piped into the command follows it.
 
     Raises:
         UsageError: It cannot be read, is not UTF-8, or is empty.
+        TimeoutError: Stdin was not closed in time.
     """
     source = arguments.prompt_file
+    given = source is not None or arguments.prompt is not None
     try:
-        if source is None:
-            prompt = os.fsencode(arguments.prompt).decode()
-        else:
-            prompt = (sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()).decode()
+        if source == "-":
+            return _checked(sys.stdin.buffer.read(), "the prompt")
+        prompt = os.fsencode(arguments.prompt or "") if source is None else Path(source).read_bytes()
+        text = _checked(prompt, "the prompt") if given else ""
+        piped = read_piped(has_prompt=given, seconds=arguments.timeout)
+    except TimeoutError:
+        raise
     except OSError as error:
-        raise UsageError(f"cannot read the prompt from {source}: {error.strerror}") from None
+        raise UsageError(f"cannot read the prompt from {source or 'stdin'}: {error.strerror}") from None
+    if not given and not piped:
+        raise UsageError("run needs a prompt: as an argument, with `-f FILE`, or piped into it")
+    if not piped.strip():
+        return text
+    return f"{text}\n\n{_checked(piped, 'stdin')}".lstrip("\n")
+
+
+def _checked(data: bytes, what: str) -> str:
+    try:
+        text = data.decode()
     except UnicodeDecodeError:
-        raise UsageError("the prompt is not UTF-8") from None
-    if not prompt.strip():
-        raise UsageError("the prompt is empty")
-    return prompt
+        raise UsageError(f"{what} is not UTF-8") from None
+    if not text.strip():
+        raise UsageError(f"{what} is empty")
+    return text
 
 
 def _is_answer(event: Event) -> bool:
