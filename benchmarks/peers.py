@@ -26,7 +26,10 @@ TYPESCRIPT = f"TypeScript {foreign.release(foreign.TYPESCRIPT)}"
 RUST = f"Rust {foreign.release(foreign.RUST)}"
 RUST_TUNED = f"{RUST}, tuned"
 GO = f"Go {foreign.release(foreign.GO)}"
+OURS_UVLOOP = "duologue, uvloop"
 BARE = "bare asyncio"
+BARE_UVLOOP = "bare uvloop"
+UVLOOP = "0.23.0"
 COMPILED_SCENARIOS = frozenset({"spawn", "stream", "sequential", "in_flight"})
 
 
@@ -92,7 +95,12 @@ def prepare() -> tuple[dict[str, Peer], dict[str, str]]:
         peers[GO] = _compiled(GO, str(foreign.go_benchmark()))
     except foreign.Absent as reason:
         absent[GO] = str(reason)
-    peers[BARE] = Peer(BARE, ours, "bare", env=path, imports="import asyncio", scenarios=frozenset({"sequential"}))
+    one_by_one = frozenset({"sequential"})
+    peers[BARE] = Peer(BARE, ours, "bare", env=path, imports="import asyncio", scenarios=one_by_one)
+    fast = python_environment("duologue-uvloop", f"msgspec=={version('msgspec')}", f"uvloop=={UVLOOP}")
+    played = one_by_one | {"in_flight"}
+    peers[OURS_UVLOOP] = Peer(OURS_UVLOOP, fast, "duologue", env={**sources, "BENCH_UVLOOP": "1"}, scenarios=played)
+    peers[BARE_UVLOOP] = Peer(BARE_UVLOOP, fast, "bare", env={**path, "BENCH_UVLOOP": "1"}, scenarios=one_by_one)
     return peers, absent
 
 

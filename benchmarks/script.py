@@ -11,8 +11,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from benchmarks.usage import cpu_seconds, forget_peak, peak_bytes, resident_bytes
 
@@ -62,6 +63,16 @@ class Side:
     started: float
     """The time when the agent was started, by `time.perf_counter`."""
     seen: Seen
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """Run a program, on uvloop's event loop where that is asked for."""
+    if os.environ.get("BENCH_UVLOOP"):
+        import uvloop  # type: ignore[import-not-found, unused-ignore]  # pyright: ignore[reportMissingImports]
+
+        uvloop.run(main)  # pyright: ignore[reportUnknownMemberType]
+    else:
+        asyncio.run(main)
 
 
 def arguments() -> tuple[str, int, list[str]]:

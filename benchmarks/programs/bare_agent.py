@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
+from benchmarks.script import run
+
 
 class Echo(asyncio.Protocol):
     def __init__(self, output: asyncio.WriteTransport, over: asyncio.Event) -> None:
@@ -26,4 +28,4 @@ async def main() -> None:
     await over.wait()
 
 
-asyncio.run(main())
+run(main())

@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import time
 
-from benchmarks.script import Seen, Side, arguments, play
+from benchmarks.script import Seen, Side, arguments, play, run
 from benchmarks.wire import compact
 
 REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "session/set_mode"}
@@ -43,4 +43,4 @@ async def main() -> None:
     await asyncio.to_thread(child.wait, 10)
 
 
-asyncio.run(main())
+run(main())

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import count
 
 from benchmarks.network import WIRE
-from benchmarks.script import IS_SAME, MAX_MESSAGE_BYTES
+from benchmarks.script import IS_SAME, MAX_MESSAGE_BYTES, run
 from benchmarks.wire import CHUNK_TEXTS, text
 from duologue.jsonrpc import framing
 from duologue.runtime.connection import Connection
@@ -73,4 +72,4 @@ if WIRE:
     listen(Agent())
 else:
     stdio = StdioTransport(max_message_bytes=MAX_MESSAGE_BYTES or framing.MAX_MESSAGE_BYTES)
-    asyncio.run(Agent().serve(stdio))
+    run(Agent().serve(stdio))

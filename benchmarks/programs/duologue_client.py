@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable
 from typing import Any
 
 from benchmarks.programs.reaching import agent_process
-from benchmarks.script import IS_SAME, Seen, Side, play
+from benchmarks.script import IS_SAME, Seen, Side, play, run
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v1
@@ -57,4 +56,4 @@ async def main() -> None:
         )
 
 
-asyncio.run(main())
+run(main())
