@@ -169,9 +169,9 @@ def test_received_frames_are_acknowledged_by_number_or_by_bytes() -> None:
         due.append(counter.is_due)
 
     assert due == [False] * (ACKNOWLEDGE_FRAMES - 1) + [True]
-    assert counter.is_owed
+    assert counter.has_unacknowledged
     assert counter.acknowledge() == ACKNOWLEDGE_FRAMES
-    assert [counter.is_due, counter.is_owed] == [False] * 2
+    assert [counter.is_due, counter.has_unacknowledged] == [False] * 2
     counter.add(b"x" * ACKNOWLEDGE_BYTES)
     assert [counter.is_due, counter.acknowledge()] == [True, ACKNOWLEDGE_FRAMES + 1]
 

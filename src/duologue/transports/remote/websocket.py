@@ -158,7 +158,7 @@ class WebSocketTransport(BufferedTransport):
         if self._ack_timer is not None:
             self._ack_timer.cancel()
             self._ack_timer = None
-        if self._socket is not None and self._received.is_owed:
+        if self._socket is not None and self._received.has_unacknowledged:
             self._socket.put(control("received", count=self._received.acknowledge()))
 
     def _deliver(self, frames: list[bytes]) -> None:

@@ -78,7 +78,7 @@ class AckCounter:
         return self._frames >= self._max_frames or self._bytes >= self._max_bytes
 
     @property
-    def is_owed(self) -> bool:
+    def has_unacknowledged(self) -> bool:
         """Whether a frame arrived that was not acknowledged."""
         return self._frames > 0
 

@@ -96,7 +96,7 @@ class WebSocketServerConnection(ServerConnection):
             return
         if handler.blocked_since is not None and now - handler.blocked_since > self.limits.stall_seconds:
             handler.abort()
-        elif self.received.is_owed and now - self._unacknowledged_since > self.limits.acknowledge_seconds:
+        elif self.received.has_unacknowledged and now - self._unacknowledged_since > self.limits.acknowledge_seconds:
             self._acknowledge(handler)
 
     # --- used by the handler of the socket
@@ -137,7 +137,7 @@ class WebSocketServerConnection(ServerConnection):
         """Count a frame of the client, and acknowledge some of them now and then."""
         if not self.is_resumable:
             return
-        if not self.received.is_owed:
+        if not self.received.has_unacknowledged:
             self._unacknowledged_since = self._loop.time()
         self.received.add(frame)
         if self.received.is_due:
