@@ -16,9 +16,11 @@ import termios
 import time
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 PROGRAM = [sys.executable, "-m", "duologue.cli.main"]
 ODD_AGENT = [sys.executable, str(Path(__file__).with_name("odd_agent.py"))]
+ACTING_AGENT = [sys.executable, str(Path(__file__).with_name("acting_agent.py"))]
 SECONDS = 20.0
 
 
@@ -84,6 +86,10 @@ class Terminal:
     def interrupt(self) -> None:
         """Ctrl-C."""
         os.killpg(self.process.pid, signal.SIGINT)
+
+    def modes(self) -> list[Any]:
+        """Return the modes of the terminal."""
+        return termios.tcgetattr(self._screen)
 
     def wait(self) -> int:
         """Wait for the end of the program; return its exit code."""

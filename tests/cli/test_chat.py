@@ -118,9 +118,9 @@ def test_a_question_is_answered_and_remembered(tmp_path: Path, kind: str) -> Non
     with terminal(tmp_path, "chat", TERM=kind) as console:
         console.until("Ctrl-D exits.")
         console.type("/write note.txt hello\r")
-        console.until("5. Allow, and do not ask about this again in this session")
-        console.until("Your choice")
-        console.type("5\r")
+        console.until("2. [a] Always allow in this session: ")
+        console.until("Your choice (")
+        console.type("a\r")
         console.until("I wrote")
         console.until("(end_turn")
         console.type("/write note.txt hello\r")

@@ -2,45 +2,160 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.cli.program import ODD_AGENT, terminal
+from tests.cli.program import ACTING_AGENT, ODD_AGENT, terminal
 
 
 def test_the_diff_is_shown_before_the_question(tmp_path: Path) -> None:
     with terminal(tmp_path, "run", "/write note.txt hello") as console:
         before = console.until("The agent asks to: Write note.txt")
-        options = console.until("Your choice")
-        console.type("1\n")
+        options = console.until("Your choice (")
+        console.type("1")
         console.until("I wrote note.txt")
 
         assert "+hello" in before
-        assert "1. Allow once" in options
+        assert "1. [y] Allow once" in options
         assert console.wait() == 0
         assert console.text.count("+hello") == 1
     assert (tmp_path / "note.txt").read_text() == "hello\n"
 
 
-@pytest.mark.parametrize("answer", ["\n", "0\n", "99\n", "yes\n", "\x04"])
-def test_any_other_input_rejects_the_request(tmp_path: Path, answer: str) -> None:
-    with terminal(tmp_path, "run", "/write note.txt hello") as console:
-        console.until("Your choice")
-        console.type(answer)
+CAPABILITIES = pytest.mark.parametrize("kind", ["xterm", "dumb"])
+
+
+@CAPABILITIES
+@pytest.mark.parametrize("answer", ["", "0", "99", "maybe", "y or n", "\x1b[C"])
+def test_anything_that_is_no_answer_asks_again(tmp_path: Path, kind: str, answer: str) -> None:
+    with terminal(tmp_path, "run", "/write note.txt hello", TERM=kind) as console:
+        console.until("Your choice (")
+        console.type(f"{answer}\n")
+        console.until("Not an answer. Your choice (")
+        console.type("n\n")
 
         assert console.wait() == 5
     assert not (tmp_path / "note.txt").exists()
+
+
+@CAPABILITIES
+def test_the_end_of_the_input_rejects_the_request(tmp_path: Path, kind: str) -> None:
+    with terminal(tmp_path, "run", "/write note.txt hello", TERM=kind) as console:
+        console.until("Your choice (")
+        console.type("\x04")
+
+        assert console.wait() == 5
+    assert not (tmp_path / "note.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "code"),
+    [
+        ("xterm", "y", 0),
+        ("xterm", "Y", 0),
+        ("xterm", "a", 0),
+        ("xterm", "n", 5),
+        ("xterm", "1", 0),
+        ("xterm", "5", 5),
+        ("xterm", "\x1b[B\n", 0),
+        ("xterm", "\x1b[A\x1b[A\r", 5),
+        ("xterm", "\x1bOB\x1b[A\x1b[A\n", 5),
+        ("dumb", "y\n", 0),
+        ("dumb", "5\n", 5),
+    ],
+)
+def test_a_letter_a_number_and_the_arrow_keys_choose_an_answer(tmp_path: Path, kind: str, keys: str, code: int) -> None:
+    with terminal(tmp_path, "run", "/write note.txt hello", TERM=kind) as console:
+        console.until("5. [n] Reject")
+        console.until("Your choice (")
+        console.type(keys)
+
+        assert console.wait() == code
+    assert (tmp_path / "note.txt").exists() == (code == 0)
+
+
+def test_keys_that_were_pressed_before_the_question_are_no_answer(tmp_path: Path) -> None:
+    with terminal(tmp_path, "run", "/write note.txt hello") as console:
+        console.until("The agent asks to: Write note.txt")
+        console.type("y")
+        console.until("Your choice (")
+        console.type("n")
+
+        assert console.wait() == 5
+
+
+def test_the_terminal_is_as_before_after_a_question_and_after_ctrl_c(tmp_path: Path) -> None:
+    for answer in ("y", "\x03", "\x03\x03"):
+        with terminal(tmp_path, "run", "/write note.txt hello") as console:
+            before = console.modes()
+            console.until("Your choice (")
+            during = console.modes()
+            console.type(answer)
+            console.wait()
+
+            assert during != before
+            assert console.modes() == before
+
+
+def test_a_long_change_is_cut_and_can_be_shown_whole(tmp_path: Path) -> None:
+    (tmp_path / "call.json").write_text(json.dumps(LONG_CHANGE))
+    with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "ask", str(tmp_path / "call.json")) as console:
+        cut = console.until("v shows all): ")
+        console.type("v")
+        whole = console.until("1 to 4, arrow keys): ")
+        console.type("y")
+        console.until("you chose allow_once")
+
+    assert "+line 56\n" in cut
+    assert "… 43 more lines; v shows all\n" in cut
+    assert "+line 99\n" not in cut
+    assert "+line 99\n" in whole
+
+
+LONG_CHANGE = {
+    "toolCallId": "t",
+    "title": "Write",
+    "kind": "edit",
+    "content": [{"type": "diff", "path": "/w/a", "newText": "".join(f"line {number}\n" for number in range(100))}],
+}
+
+
+def test_a_file_that_is_written_without_asking_is_shown_with_its_change(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("old text\n")
+    with terminal(tmp_path, "run", "write", "--", *ACTING_AGENT) as console:
+        shown = console.until("Your choice (")
+        console.type("y")
+
+        assert console.wait() == 0
+    assert "    -old text\n    +new text\n" in shown
+    assert "decides what that covers" not in shown
+    assert (tmp_path / "note.txt").read_text() == "new text\n"
+
+
+@pytest.mark.parametrize(("how", "questions"), [("named", 1), ("unnamed", 2)])
+def test_one_act_is_one_question_only_if_the_first_named_the_command(tmp_path: Path, how: str, questions: int) -> None:
+    with terminal(tmp_path, "run", f"{how} echo hello", "--", *ACTING_AGENT) as console:
+        for _ in range(questions):
+            console.until("Your choice (")
+            console.type("y")
+        console.until("That is all.")
+
+        assert console.wait() == 0
+        assert console.text.count("The agent asks to: ") == questions
+        assert "    execute: echo hello\n" in console.text
 
 
 def test_an_answer_for_the_directory_holds_in_later_runs(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     with terminal(tmp_path, "run", "/write note.txt hello", cwd=work) as console:
-        console.until("6. Allow, and do not ask about this again in this directory")
-        console.until("Your choice")
-        console.type("6\n")
+        console.until("3. Always allow for ")
+        console.until("Your choice (")
+        console.type("3")
         assert console.wait() == 0
     (work / "note.txt").unlink()
     with terminal(tmp_path, "run", "/write note.txt hello", cwd=work) as console:
@@ -124,13 +239,16 @@ def test_a_url_is_shown_in_full_with_its_host_before_the_user_agrees(tmp_path: P
         assert console.wait() == 0
 
 
-def test_a_command_can_be_allowed_once_for_long_or_with_others_like_it(tmp_path: Path) -> None:
+def test_each_answer_that_is_remembered_names_what_it_covers(tmp_path: Path) -> None:
     with terminal(tmp_path, "run", "/run echo hello") as console:
-        asked = console.until("Your choice")
-        console.type("7\n")
+        asked = re.sub(r"\n    \| ", "", console.until("Your choice ("))
+        console.type("4")
 
-        assert "  7. Allow `echo *` in this session\n" in asked
-        assert "  8. " not in asked
+        here = tmp_path.resolve()
+        assert f"  2. [a] Always allow in this session: execute echo hello in {here}\n" in asked
+        assert f"  3. Always allow for {here}, also in later sessions with this agent: the same\n" in asked
+        assert f"  4. Always allow in this session: `echo *` in {here}, with arguments that only show" in asked
+        assert "  5. Always allow; the agent decides what that covers\n" in asked
         assert console.wait() == 0
 
 

@@ -156,6 +156,50 @@ async def test_a_function_may_return_its_answer(yes: object, no: object) -> None
 # --- many requests
 
 
+async def test_an_absent_user_of_one_session_blocks_no_other_session_or_agent() -> None:
+    async def absent_in_one(asked: PermissionRequest) -> object:
+        if asked.tool.title == "unanswered":
+            await asyncio.Event().wait()
+        return True
+
+    permissions = Permissions(on_request=absent_in_one)
+    waiting = asyncio.ensure_future(permissions.decide(question(session_id="a", title="unanswered")))
+    await asyncio.sleep(0)
+    behind = asyncio.ensure_future(permissions.decide(question(session_id="a")))
+
+    assert await permissions.decide(question(session_id="b")) == "allow_once"
+    assert await permissions.for_agent("another").decide(question(session_id="a")) == "allow_once"
+    assert not waiting.done()
+    assert not behind.done()
+    permissions.cancel("a")
+    assert [await waiting, await behind] == [None, None]
+
+
+async def test_the_time_for_an_answer_begins_when_the_request_is_shown() -> None:
+    answers = iter([asyncio.Event().wait, asyncio.Event().wait])
+
+    async def only_the_third(asked: PermissionRequest) -> object:
+        for wait in answers:
+            await wait()
+        return True
+
+    permissions = Permissions(on_request=only_the_third, timeout=0.5)
+    deciding = [asyncio.ensure_future(permissions.decide(question())) for _ in range(3)]
+
+    assert [await each for each in deciding] == ["reject_once", "reject_once", "allow_once"]
+
+
+async def test_a_user_interface_that_shows_a_request_later_starts_its_time_again() -> None:
+    async def in_line(asked: PermissionRequest) -> object:
+        deadline = asyncio.get_running_loop().time() + 2.2
+        while asyncio.get_running_loop().time() < deadline:
+            asked.mark_shown()
+            await asyncio.sleep(0.01)
+        return True
+
+    assert await Permissions(on_request=in_line, timeout=2.0).decide(question()) == "allow_once"
+
+
 @pytest.mark.fault("PRM-11")
 async def test_a_thousand_questions_are_limited_and_can_be_refused_at_once() -> None:
     shown: list[PermissionRequest] = []

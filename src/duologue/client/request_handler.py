@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -232,7 +233,8 @@ class ClientRequestHandler:
         resolved = await workspace.resolve(session_id, path)
         cwd, roots = session._params.cwd, session._params.roots
         with self.activity.suspended(session_id):
-            await self.permissions.check_write(session_id, cwd, path, resolved=resolved, roots=roots)
+            change = partial(workspace.change_to, session_id, path, resolved, request.content)
+            await self.permissions.check_write(session_id, cwd, path, resolved=resolved, roots=roots, preview=change)
         await workspace.write(session_id, path, request.content, resolved=resolved, even_protected=True)
 
     def _workspace(self) -> Workspace:

@@ -7,7 +7,9 @@ import re
 from itertools import islice
 from pathlib import Path
 
+from duologue.cli.console.safe_output import Style
 from duologue.conversation.updates import FileChange
+from duologue.sanitize import escape_line
 
 MOST_LINES = 60
 """Lines of one diff that are shown; the others are counted."""
@@ -21,7 +23,24 @@ MOST_COMPARED = 5000
 CONTEXT = 3
 """Unchanged lines shown around a change."""
 
+MOST_COLUMNS = 1000
+"""Characters shown between two tabs of a changed line; more is cut and marked."""
+
+COLOURS = {"+": Style.GREEN, "-": Style.RED, "@": Style.CYAN}
+
 _HUNK = re.compile(r"(?<=[-+])\d+")
+
+
+def styled_diff(change: FileChange, cwd: Path) -> list[tuple[str, Style]]:
+    """Return the lines of `diff_lines` with their style; invisible characters except tabs are spelt out."""
+    return [
+        ("\t".join(escape_line(part, MOST_COLUMNS) for part in line.split("\t")), _style(number, line))
+        for number, line in enumerate(diff_lines(change, cwd))
+    ]
+
+
+def _style(number: int, line: str) -> Style:
+    return Style.BOLD if number < 2 else COLOURS.get(line[:1], Style.PLAIN)
 
 
 def diff_lines(change: FileChange, cwd: Path) -> list[str]:

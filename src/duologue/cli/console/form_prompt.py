@@ -6,9 +6,9 @@ from contextlib import suppress
 from typing import Any
 
 from duologue.cli.console.line_reader import LineReader
-from duologue.cli.console.permission_prompt import terminal_width, wrapped
+from duologue.cli.console.permission_prompt import wrapped
 from duologue.cli.console.renderer import Output
-from duologue.cli.console.safe_output import say
+from duologue.cli.console.safe_output import say, terminal_width
 from duologue.client.services.form_validation import choices_of, field_error
 from duologue.conversation.urls import host_of
 from duologue.protocol.values import Elicitation, ElicitationAnswer
@@ -27,6 +27,10 @@ class FormPrompt:
 
     async def __call__(self, elicitation: Elicitation) -> ElicitationAnswer:
         """Ask for each field; the end of the input cancels the whole form."""
+        async with self._reader.lock:
+            return await self._ask(elicitation)
+
+    async def _ask(self, elicitation: Elicitation) -> ElicitationAnswer:
         self._shown.pause()
         width = terminal_width()
         say("\n" + "\n".join(wrapped("The agent asks: ", escape_line(elicitation.message, 2000), width)) + "\n")

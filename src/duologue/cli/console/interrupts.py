@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn, Self
 
+from duologue.cli.console.line_reader import restore_terminals
 from duologue.cli.console.safe_output import safe
 from duologue.cli.exit_codes import ExitCode
 
@@ -18,6 +19,7 @@ SHOW_CURSOR = "\x1b[?25h"
 
 def exit_now(code: ExitCode) -> NoReturn:
     """Exit without waiting for anything; guard processes stop the agents (`transports.process.guard`)."""
+    restore_terminals()
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream.isatty():

@@ -1,4 +1,4 @@
-"""Ask for permission on a plain terminal: everything that would be allowed, then numbered answers.
+"""Ask for permission on a plain terminal: everything that would be allowed, then the possible answers.
 
 Lines are wrapped here and not by the terminal: continued text of the agent starts behind a bar, so that it cannot look
 like a line of ours. Each answer begins with our own name for its kind, whatever the agent calls it.
@@ -6,38 +6,44 @@ like a line of ours. Each answer begins with our own name for its kind, whatever
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from pathlib import Path
 
-from duologue.cli.console.line_reader import LineReader, choose
+from duologue.cli.console.diff import MOST_LINES, styled_diff
+from duologue.cli.console.line_reader import LineReader
+from duologue.cli.console.menu import Menu
 from duologue.cli.console.renderer import Output
-from duologue.cli.console.safe_output import say
-from duologue.client.permissions.request import REJECTING, PermissionRequest, Scope
+from duologue.cli.console.safe_output import WIDTH, Style, say, terminal_width
+from duologue.client.permissions.actions import CHANGING
+from duologue.client.permissions.request import ALLOWING, REJECTING, PermissionRequest
 from duologue.protocol.values import PermissionOption
 from duologue.sanitize import escape_line
 
-REMEMBERED: dict[str, Scope] = {"in this session": "session", "in this directory": "project"}
-"""Scopes in which an approval can be remembered, in addition to the agent's own options."""
 KINDS = {
     "allow_once": ("Allow once", ("allow", "allow once")),
-    "allow_always": ("Allow always; the agent decides what it asks about again", ("allow always", "always allow")),
+    "allow_always": ("Always allow; the agent decides what that covers", ("allow always", "always allow")),
     "reject_once": ("Reject", ("reject", "reject once")),
-    "reject_always": ("Reject always", ("reject always", "always reject")),
+    "reject_always": ("Always reject; the agent decides what that covers", ("reject always", "always reject")),
 }
 """Our name for each kind of option, and names given by agents that mean the same."""
-OURS = {
-    "allow_always": "Allow, and do not ask about this again in this session",
-    "reject_always": "Reject, and do not ask about this again in this session",
-}
-"""Names of our own options, for actions that the client asks about without a request from the agent."""
 MOST_OPTIONS = 20
 """Options of the agent that are shown; further ones cannot be chosen here."""
-WIDTH = 80
+FIRST_ROWS, LAST_ROWS = 30, 8
+"""Lines of the agent's text that are shown of its beginning and of its end; `v` shows all."""
+SHORT = 60
+"""Characters of an action that is named again in an answer; for a longer one the answer refers to the list."""
 
-Answer: TypeAlias = tuple[str, Callable[[], bool]]
+
+@dataclass(frozen=True)
+class Answer:
+    """One possible answer: its name, what it decides, and the letter that chooses it."""
+
+    name: str
+    decide: Callable[[], bool]
+    key: str = ""
+    is_allowing: bool = True
 
 
 class PermissionPrompt:
@@ -45,7 +51,7 @@ class PermissionPrompt:
 
     Args:
         reader: Reads the user's answer.
-        shown: Output that shows the changes a request is about.
+        shown: Output that is paused for the question.
     """
 
     def __init__(self, reader: LineReader, shown: Output) -> None:
@@ -53,46 +59,124 @@ class PermissionPrompt:
         self._shown = shown
 
     async def __call__(self, request: PermissionRequest) -> None:
-        """Ask the user; any input that is not one of the answers rejects the request."""
+        """Ask until the user has chosen one of the answers; the end of the input rejects the request.
+
+        The first answer that allows what was not shown whole shows the rest, and asks again.
+        """
+        async with self._reader.lock:
+            request.mark_shown()
+            if request.is_open:
+                await self._ask(request)
+
+    async def _ask(self, request: PermissionRequest) -> None:
         self._shown.pause()
         self._shown.asked(request.tool)
         answers, width = answers_to(request), terminal_width()
-        say("\n".join(describe_request(request, width)) + "\n")
-        for number, (name, _) in enumerate(answers, 1):
-            say("\n".join(wrapped(f"  {number}. ", name, width)) + "\n")
-        chosen = await choose(self._reader, len(answers), "to reject")
-        if chosen is None:
-            request.reject()
-        else:
-            answers[chosen][1]()
+        is_cut = _show_changes(request, MOST_LINES)
+        lines = describe_request(request, width)
+        has_hidden_rows = len(lines) < len(describe_request(request, width, is_whole=True))
+        while True:
+            say("\n".join(lines) + "\n")
+            for number, answer in enumerate(answers, 1):
+                say("\n".join(wrapped(f"  {number}. ", _with_key(answer), width)) + "\n")
+            chosen = await self._choose(answers, is_cut or has_hidden_rows)
+            if chosen is None:
+                request.reject()
+                return
+            if isinstance(chosen, Answer) and not (has_hidden_rows and chosen.is_allowing):
+                chosen.decide()
+                return
+            _show_changes(request, None)
+            lines = describe_request(request, width, is_whole=True)
+            is_cut = has_hidden_rows = False
+
+    async def _choose(self, answers: list[Answer], is_cut: bool) -> Answer | str | None:
+        keys = {answer.key: index for index, answer in enumerate(answers) if answer.key}
+        others = {"v": "shows all"} if is_cut else {}
+        chosen = await Menu(self._reader, [answer.name for answer in answers], keys, others).choose()
+        return answers[chosen] if isinstance(chosen, int) else chosen
+
+
+def _show_changes(request: PermissionRequest, most: int | None) -> bool:
+    """Show the changes of files that a request is about, up to this many lines each; return True if some were cut."""
+    is_cut = False
+    for change in request.tool.changes:
+        lines = styled_diff(change, Path(request.cwd))
+        for line, style in lines[:most]:
+            say(f"    {line}\n", style)
+        if most is not None and len(lines) > most:
+            say(f"    … {len(lines) - most} more lines; v shows all\n", Style.DIM)
+            is_cut = True
+    return is_cut
 
 
 def answers_to(request: PermissionRequest) -> list[Answer]:
-    """Return the possible answers: the agent's own options, then those that are remembered here.
+    """Return the possible answers in an order of our own: once, remembered by us, the agent's own "always", rejecting.
 
     A request that cannot be shown completely can only be rejected.
     """
-    options = [each for each in request.usable_options if request.is_shown_whole or each.kind in REJECTING]
-    answers: list[Answer] = [
-        (
-            _name_of(option) if request.raw else OURS.get(option.kind, option.name),
-            partial(request.choose, option.option_id),
+    options = {kind: list[Answer]() for kind in (*ALLOWING, *REJECTING, "")}
+    for option in request.usable_options[:MOST_OPTIONS]:
+        answer = Answer(
+            _name_of(option, request), partial(request.choose, option.option_id), "", option.kind not in REJECTING
         )
-        for option in options[:MOST_OPTIONS]
-    ]
-    if request.option_of_kind("allow_once") is not None and request.raw and request.can_be_remembered:
-        for where, scope in REMEMBERED.items():
-            answers.append((f"Allow, and do not ask about this again {where}", partial(_remember, request, scope)))
-        answers += [
-            (f"Allow `{escape_line(rule, None)}` in this session", partial(_remember, request, "session", rule))
-            for rule in request.offered_rules
-            if rule != request.command  # already in the list
-        ]
-    return answers
+        same = options.get(option.kind, options[""])
+        if answer.name not in [each.name for each in same]:
+            same.append(answer)
+    if not options["reject_once"]:
+        options["reject_once"].append(Answer("Reject (cancels the request)", request.cancel, "", False))
+    if not request.raw:
+        options["allow_always"] = []  # `_remembered` has the same, and says what it covers
+    always = [*_remembered(request), *options["allow_always"]]
+    allowing = [*_keyed("y", options["allow_once"]), *_keyed("a", always)]
+    rejecting = [*_keyed("n", options["reject_once"]), *options["reject_always"]]
+    return [*allowing, *rejecting, *options[""]] if request.is_shown_whole else rejecting
 
 
-def _name_of(option: PermissionOption) -> str:
-    """Return our name for the kind of option, then the agent's name."""
+def _keyed(key: str, answers: list[Answer]) -> list[Answer]:
+    """Return the answers, with a letter for the first one."""
+    return [Answer(each.name, each.decide, key if at == 0 else "", each.is_allowing) for at, each in enumerate(answers)]
+
+
+def _with_key(answer: Answer) -> str:
+    return f"[{answer.key}] {answer.name}" if answer.key else answer.name
+
+
+def _remembered(request: PermissionRequest) -> Iterator[Answer]:
+    """Yield the approvals that are remembered here; each says what it covers."""
+    if request.option_of_kind("allow_once") is None or not request.can_be_remembered:
+        return
+    session, cwd = "Always allow in this session", escape_line(request.context.cwd, None)
+    yield Answer(f"{session}: {coverage_of(request)}", partial(request.allow, remember="session"))
+    project = f"Always allow for {cwd}, also in later sessions with this agent: the same"
+    yield Answer(project, partial(request.allow, remember="project"))
+    for rule in request.offered_rules:
+        if rule != request.command:  # already in the list
+            covered = f"`{escape_line(rule, None)}`{_directories(request)}, with arguments that only show text or files"
+            yield Answer(f"{session}: {covered}", partial(request.allow, remember="session", rule=rule))
+
+
+def coverage_of(request: PermissionRequest) -> str:
+    """Return what a remembered decision on this request covers: exactly what is shown, and the content of files."""
+    lines = request.action_lines
+    is_short = len(lines) == 1 and len(lines[0]) <= SHORT
+    what = lines[0].replace(": ", " ", 1) if is_short else f"exactly the {len(lines)} actions above"
+    content = ", whatever the content" if any(action.kind in CHANGING for action in request.actions) else ""
+    details = ", with the same text and input as shown" if request.extra.digest else ""
+    return f"{what}{_directories(request)}{content}{details}"
+
+
+def _directories(request: PermissionRequest) -> str:
+    """Return where the commands of a request run."""
+    directories = {action.command.cwd for action in request.actions if action.command is not None}
+    return "".join(f" in {escape_line(each, None) or 'an unknown directory'}" for each in sorted(directories))
+
+
+def _name_of(option: PermissionOption, request: PermissionRequest) -> str:
+    """Return our name for the kind of option, then the agent's name; options of our own have our name alone."""
+    if not request.raw:
+        is_always = option.kind == "reject_always"
+        return f"Always reject in this session: {coverage_of(request)}" if is_always else KINDS[option.kind][0]
     unknown = f"Unknown kind of answer {_short(option.kind)}, which may allow it"
     kind, usual = KINDS.get(option.kind, (unknown, ()))
     name = " ".join(option.name.split())
@@ -103,17 +187,23 @@ def _short(text: str) -> str:
     return f'"{escape_line(text, 40)}"'
 
 
-def _remember(request: PermissionRequest, scope: Scope, rule: str | None = None) -> bool:
-    return request.allow(remember=scope, rule=rule)
+def describe_request(request: PermissionRequest, width: int = WIDTH, *, is_whole: bool = False) -> list[str]:
+    """Describe a request line by line: the agent's title, every effect, shown content, and notes.
 
-
-def describe_request(request: PermissionRequest, width: int = WIDTH) -> list[str]:
-    """Describe a request line by line: the agent's title, every effect, shown content, and notes."""
+    Args:
+        request: The request.
+        width: Columns of the terminal.
+        is_whole: Show all of the agent's text, not only its beginning and its end.
+    """
     actions, details, remainder = request.action_lines, request.details, request.extra
     lines = ["", *wrapped("The agent asks to: ", request.title or escape_line(request.tool.kind), width)]
     lines += [f"  actions ({len(actions)}):", *(line for act in actions for line in wrapped("    ", act, width))]
     if details:
-        lines += ["  shown with it:", *(line for detail in details for line in wrapped("    | ", detail, width))]
+        rows = [line for detail in details for line in wrapped("    | ", detail, width)]
+        hidden = 0 if is_whole else len(rows) - FIRST_ROWS - LAST_ROWS
+        if hidden > 1:
+            rows[FIRST_ROWS:-LAST_ROWS] = [f"    … {hidden} lines are not shown; v shows all"]
+        lines += ["  shown with it:", *rows]
     lines += [line for note in request.notes for line in wrapped("  note: ", note, width)]
     if not request.is_shown_whole:
         lines.append(
@@ -143,11 +233,3 @@ def _pieces(text: str, columns_left: int) -> Iterator[str]:
         piece += character
         used += columns
     yield piece
-
-
-def terminal_width() -> int:
-    """Return the columns of the terminal that questions are shown on."""
-    try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or WIDTH
-    except (OSError, ValueError):
-        return WIDTH

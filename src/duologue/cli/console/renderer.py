@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol, Self, TextIO
 
 from duologue.cli.console.agent_terminals import AgentTerminals, OutputSource
-from duologue.cli.console.diff import MOST_LINES, diff_lines, short_path
+from duologue.cli.console.diff import MOST_LINES, short_path, styled_diff
 from duologue.cli.console.live_output import LiveOutput, end_of
 from duologue.cli.console.markdown import text_writer_for
 from duologue.cli.console.safe_output import Style, safe
@@ -47,8 +47,6 @@ PLAIN, BOLD, DIM, RED, GREEN, YELLOW, CYAN = Style
 MARKS = {"pending": "○", "in_progress": "◐", "completed": "●", "failed": "✗", "cancelled": "–"}
 TOOL_COLOURS = {"completed": GREEN, "failed": RED, "cancelled": DIM}
 PLAN_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
-MOST_COLUMNS = 1000
-"""Characters shown between two tabs of a changed line; more is cut and marked."""
 SEVERITIES = {"error": RED, "warning": YELLOW}
 
 
@@ -87,7 +85,7 @@ class Output(Protocol):
     def opened(self, session_id: str, cwd: str) -> None: ...
     def show(self, event: Event) -> None: ...
     def asked(self, tool: items.ToolCall) -> None:
-        """Show the changes that the next permission request is about."""
+        """Note that a permission request shows this tool call with its changes."""
         ...
 
     def denied(self, what: str) -> None: ...
@@ -165,9 +163,9 @@ class ConsoleOutput:
         self._writer.pause()
 
     def asked(self, tool: items.ToolCall) -> None:
-        """Show the changes that the next permission request is about."""
+        """Note the changes that a permission request shows: they are not shown again when they are made."""
         for change in tool.changes:
-            self._diff(tool.tool_call_id, change)
+            self._is_new_diff(tool.tool_call_id, change)
 
     def denied(self, what: str) -> None:
         """Show that something was not allowed."""
@@ -306,16 +304,20 @@ class ConsoleOutput:
         return output is not None and bool(output.output)
 
     def _diff(self, tool_call_id: str, change: FileChange) -> None:
-        shown = hash((change.old_text, change.new_text, change.patch, change.old_path, change.operation))
-        if self._diffs.get((tool_call_id, change.path)) == shown:
+        if not self._is_new_diff(tool_call_id, change):
             return
-        self._diffs[tool_call_id, change.path] = shown
-        lines = diff_lines(change, self._cwd)
-        for number, line in enumerate(lines[:MOST_LINES]):
-            colour = BOLD if number < 2 else {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1], PLAIN)
-            self._line("    " + _escape(line), colour)
+        lines = styled_diff(change, self._cwd)
+        for line, style in lines[:MOST_LINES]:
+            self._line(f"    {line}", style)
         if len(lines) > MOST_LINES:
             self._line(f"    … {len(lines) - MOST_LINES} more lines", DIM)
+
+    def _is_new_diff(self, tool_call_id: str, change: FileChange) -> bool:
+        """Note that a change is shown; return False if it was shown before."""
+        shown = hash((change.old_text, change.new_text, change.patch, change.old_path, change.operation))
+        is_new = self._diffs.get((tool_call_id, change.path)) != shown
+        self._diffs[tool_call_id, change.path] = shown
+        return is_new
 
     def _watch_output(self, terminal_id: str) -> None:
         if terminal_id not in self._outputs:
@@ -367,11 +369,6 @@ class ConsoleOutput:
     def _print(self, text: str, colour: Style = PLAIN) -> None:
         self._err.write(text, colour)
         self._err.flush()
-
-
-def _escape(line: str) -> str:
-    """Escape the invisible characters in a changed line, except tabs."""
-    return "\t".join(escape_line(part, MOST_COLUMNS) for part in line.split("\t"))
 
 
 def _described(content: Content) -> str:

@@ -19,6 +19,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TextIO
 
+WIDTH = 80
+"""Columns of a terminal that does not tell."""
+
 
 class Style(IntEnum):
     """Text style, by its ECMA-48 number."""
@@ -140,3 +143,28 @@ def say(text: str, style: Style = Style.PLAIN) -> None:
     out = safe(sys.stderr)
     out.write(text, style)
     out.flush()
+
+
+def rewrite_line(text: str, width: int) -> None:
+    """Replace the last line on the terminal of stderr by this one, cut to fit into it."""
+    out = safe(sys.stderr)
+    out.trusted.write("\r\x1b[K")
+    out.write(first_columns(sanitize(text).replace("\n", " ").replace("\t", " "), width - 1))
+    out.flush()
+
+
+def first_columns(text: str, columns: int) -> str:
+    """Return the beginning of a line that fits into this many columns; a non-ASCII character may take two."""
+    for at, character in enumerate(text):
+        columns -= 1 if character.isascii() else 2
+        if columns < 0:
+            return text[:at]
+    return text
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal that questions are shown on."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or WIDTH
+    except (OSError, ValueError):
+        return WIDTH

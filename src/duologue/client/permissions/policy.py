@@ -14,13 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from msgspec import structs
+
 from duologue.client.permissions.actions import CHANGING, KINDS, Action, ActionContext, command_action, path_actions
 from duologue.client.permissions.audit_log import AuditLog
 from duologue.client.permissions.command_line import argv_of
 from duologue.client.permissions.patterns import named_files
 from duologue.client.permissions.prompter import Handler, PermissionPrompter, PermissionRequestStream, rejection
 from duologue.client.permissions.remembered import RememberedDecisions, TurnGrants
-from duologue.client.permissions.request import PermissionDecision, PermissionRequest
+from duologue.client.permissions.request import PermissionDecision, PermissionRequest, Preview
 from duologue.client.permissions.rules import Rule, Rules, Verdict, evaluate, strictest
 from duologue.client.permissions.rules_file import read_rules
 from duologue.conversation.items import ToolCall
@@ -58,12 +60,12 @@ class Permissions:
         secrets: Rule for reading files whose names suggest secrets, in addition to `read`.
         protected: Rule for changing files that other programs act on (hooks, settings), in addition to `edit`.
         on_request: Called with each `PermissionRequest` that the user has to decide.
-        timeout: Seconds until a request without a decision is rejected.
+        timeout: Seconds after a request was shown until it is rejected without a decision.
         audit: File, or function, that receives a record of every decision.
         memory: File for decisions that are remembered for a project.
         dry_run: Reject everything without asking; the audit log shows what the rules would have decided.
         max_pending: Largest number of pending requests of one session; further ones are rejected.
-        max_concurrent: Number of requests that `on_request` receives at the same time.
+        max_concurrent: Number of requests of one session that `on_request` receives at the same time.
         accept_delay: Seconds after a request was shown in which allowing it has no effect, against keys held down.
         rules: Further sets of rules; the strictest outcome of all sets counts.
 
@@ -150,6 +152,7 @@ class Permissions:
         """Return the same policy for one more agent: rules and user are shared, decisions are not."""
         other = copy.copy(self)
         other._agent = redact(name)  # a command line, perhaps with a key in it, that goes into the audit log
+        other._prompter = self._prompter.for_agent()
         other._turns, other._pending = {}, {}
         return other
 
@@ -201,14 +204,21 @@ class Permissions:
         await self._check_path("read", "fs/read_text_file", session_id, cwd, path, resolved, roots)
 
     async def check_write(
-        self, session_id: str, cwd: str, path: str, *, resolved: str | None = None, roots: Sequence[str] = ()
+        self,
+        session_id: str,
+        cwd: str,
+        path: str,
+        *,
+        resolved: str | None = None,
+        roots: Sequence[str] = (),
+        preview: Preview | None = None,
     ) -> None:
-        """Check that a file may be written; `resolved` is the path without links.
+        """Check that a file may be written; `resolved` is the path without links, `preview` returns the change to show.
 
         Raises:
             InvalidRequest: It may not.
         """
-        await self._check_path("edit", "fs/write_text_file", session_id, cwd, path, resolved, roots)
+        await self._check_path("edit", "fs/write_text_file", session_id, cwd, path, resolved, roots, preview)
 
     async def check_command(
         self,
@@ -233,15 +243,30 @@ class Permissions:
     # --- deciding
 
     async def _check_path(
-        self, kind: str, method: str, session_id: str, cwd: str, path: str, resolved: str | None, roots: Sequence[str]
+        self,
+        kind: str,
+        method: str,
+        session_id: str,
+        cwd: str,
+        path: str,
+        resolved: str | None,
+        roots: Sequence[str],
+        preview: Preview | None = None,
     ) -> None:
         context = ActionContext.of(session_id, cwd, roots)
         actions = path_actions(kind, path, context, resolved=resolved)
         tool = ToolCall(tool_call_id="", title=f"{kind} {path}", kind=kind, locations=[Location(path)])
-        await self._check(tool, actions, method, session_id, cwd, roots)
+        await self._check(tool, actions, method, session_id, cwd, roots, preview)
 
     async def _check(
-        self, tool: ToolCall, actions: list[Action], method: str, session_id: str, cwd: str, roots: Sequence[str]
+        self,
+        tool: ToolCall,
+        actions: list[Action],
+        method: str,
+        session_id: str,
+        cwd: str,
+        roots: Sequence[str],
+        preview: Preview | None = None,
     ) -> None:
         request = PermissionRequest(
             session_id=session_id,
@@ -251,6 +276,7 @@ class Permissions:
             roots=roots,
             method=method,
             given_actions=actions,
+            preview=preview,
         )
         decision = await self._decide(request, self._turn(session_id))
         if not decision.is_allowed:
@@ -340,6 +366,8 @@ class Permissions:
             return rejection(request, "too many requests")
         pending.add(request)
         try:
+            if request.preview is not None:
+                request.tool = structs.replace(request.tool, content=[await request.preview()])
             return await self._prompter.ask(request)
         finally:
             pending.discard(request)

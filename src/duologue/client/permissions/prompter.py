@@ -7,9 +7,12 @@ many requests at once, or no decision in time.
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Self, TypeAlias
+from weakref import WeakValueDictionary
 
 from duologue.client.permissions.request import REJECTING, PermissionDecision, PermissionRequest
 from duologue.protocol.values import PermissionOption
@@ -34,35 +37,64 @@ class PermissionPrompter:
 
     Args:
         on_request: Called with each request.
-        timeout: Seconds until a request without a decision is rejected.
-        max_concurrent: Number of requests that `on_request` receives at the same time.
+        timeout: Seconds after a request was shown until it is rejected without a decision.
+        max_concurrent: Number of requests of one session that `on_request` receives at the same time.
         accept_delay: Seconds after a request was shown in which allowing it has no effect.
     """
 
     def __init__(self, on_request: Handler | None, *, timeout: float, max_concurrent: int, accept_delay: float) -> None:
         self._on_request = on_request
         self._timeout = timeout
-        self._semaphore = asyncio.Semaphore(max_concurrent)
+        self._max_concurrent = max_concurrent
+        self._slots = WeakValueDictionary[str, asyncio.Semaphore]()
         self._accept_delay = accept_delay
         self._pending: set[PermissionRequest] = set()
         self._streams: list[PermissionRequestStream] = []
 
+    def for_agent(self) -> Self:
+        """Return the same for one more agent: two agents may use the same ids for their sessions."""
+        other = copy.copy(self)
+        other._slots = WeakValueDictionary()
+        return other
+
     async def ask(self, request: PermissionRequest) -> PermissionDecision:
         """Return the user's decision, or a rejection. If this wait is cancelled, so is the request."""
-        tasks = TaskScope()
         self._pending.add(request)
         try:
             if self._on_request is not None:
-                tasks.start(self._handle(request, self._on_request))
-            elif not any(stream.offer(request) for stream in self._streams):
-                request.resolve(rejection(request, "no user to ask"))
-            await asyncio.wait([asyncio.wrap_future(request._future)], timeout=self._timeout)
-            request.resolve(rejection(request, "no answer in time"))
+                async with self._slot(request.session_id):
+                    await self._call(request, self._on_request)
+            elif any(stream.offer(request) for stream in self._streams):
+                await self._wait(request)
+            request.resolve(rejection(request, "no user to ask"))
         finally:
             request.resolve(PermissionDecision(None, "cancelled"))
             self._pending.discard(request)
-            await tasks.cancel(CANCEL_SECONDS)
         return request._future.result()
+
+    def _slot(self, session_id: str) -> asyncio.Semaphore:
+        """Return what limits the requests of a session that are shown at the same time; one session blocks no other."""
+        slot = self._slots.get(session_id) or asyncio.Semaphore(self._max_concurrent)
+        self._slots[session_id] = slot
+        return slot
+
+    async def _call(self, request: PermissionRequest, on_request: Handler) -> None:
+        tasks = TaskScope()
+        try:
+            if request.is_open:
+                request.enable_after(self._accept_delay)
+                tasks.start(self._handle(request, on_request))
+                await self._wait(request)
+        finally:
+            request.resolve(PermissionDecision(None, "cancelled"))
+            await tasks.cancel(CANCEL_SECONDS)
+
+    async def _wait(self, request: PermissionRequest) -> None:
+        """Wait for the decision; reject a request that has none this long after it was shown."""
+        future = asyncio.wrap_future(request._future)
+        while request.is_open and (left := request._shown_at + self._timeout - time.monotonic()) > 0:
+            await asyncio.wait([future], timeout=left)
+        request.resolve(rejection(request, "no answer in time"))
 
     def reject_all(self) -> None:
         """Reject every pending request."""
@@ -75,10 +107,7 @@ class PermissionPrompter:
 
     async def _handle(self, request: PermissionRequest, on_request: Handler) -> None:
         try:
-            async with self._semaphore:
-                if request.is_open:
-                    request.enable_after(self._accept_delay)
-                    _apply(request, await on_request(request))
+            _apply(request, await on_request(request))
         except Exception:
             _log.exception("the function that decides permission requests failed, so the request is rejected")
         finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,11 +19,15 @@ from duologue.client.permissions.actions import Action, ActionContext, actions_o
 from duologue.client.permissions.details import ToolCallDetails, details_of
 from duologue.client.permissions.patterns import offered_patterns
 from duologue.conversation.items import ToolCall
+from duologue.conversation.updates import FileChange
 from duologue.protocol.values import PermissionOption
 from duologue.sanitize import escape_line
 
 Scope: TypeAlias = Literal["turn", "session", "project"]
 """How long a decision is remembered: until the end of the turn, of the session, or for the session's directory."""
+
+Preview: TypeAlias = Callable[[], Awaitable[FileChange]]
+"""Returns the change of a file that would be made."""
 
 ALLOWING = ("allow_once", "allow_always")
 REJECTING = ("reject_once", "reject_always")
@@ -77,6 +81,7 @@ class PermissionRequest:
         roots: All directories of the session.
         method: Protocol method of the request or action.
         given_actions: The actions, if they are known without the tool call.
+        preview: Returns the change that would be made, if it is known; only called to show it to a user.
     """
 
     session_id: str
@@ -87,8 +92,10 @@ class PermissionRequest:
     roots: Sequence[str] = ()
     method: str = "session/request_permission"
     given_actions: Sequence[Action] | None = field(default=None, repr=False)
+    preview: Preview | None = field(default=None, repr=False)
     _future: Future[PermissionDecision] = field(default_factory=Future[PermissionDecision], init=False, repr=False)
-    _accepts_from: float = field(default=0.0, init=False, repr=False)
+    _shown_at: float = field(default_factory=time.monotonic, init=False, repr=False)
+    _accept_delay: float = field(default=0.0, init=False, repr=False)
 
     # --- what it is about
 
@@ -251,11 +258,16 @@ class PermissionRequest:
         await asyncio.wait([asyncio.wrap_future(self._future)])
         return self._future.result()
 
+    def mark_shown(self) -> None:
+        """Start the time for an answer again: for a user interface that shows the request later than it receives it."""
+        self._shown_at = time.monotonic()
+
     # --- for the prompter
 
     def enable_after(self, seconds: float) -> None:
         """Ignore decisions to allow for some seconds: a key that is still held down decides nothing."""
-        self._accepts_from = time.monotonic() + seconds
+        self._accept_delay = seconds
+        self.mark_shown()
 
     def option_of_kind(self, *kinds: str) -> PermissionOption | None:
         """Return the first option of the first of these kinds that the agent offers."""
@@ -263,7 +275,7 @@ class PermissionRequest:
 
     def resolve(self, decision: PermissionDecision) -> bool:
         """Set the decision; return False if there is one already, or if allowing is not enabled yet."""
-        is_early = time.monotonic() < self._accepts_from
+        is_early = time.monotonic() < self._shown_at + self._accept_delay
         if is_early and decision.by == "user" and decision.outcome not in ("reject", "cancelled"):
             return False
         try:

@@ -12,7 +12,7 @@ import copy
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from duologue.client.permissions.actions import ActionContext
 from duologue.client.permissions.sensitive_paths import is_protected
 from duologue.client.quirks import Quirks
 from duologue.client.services.byte_budget import ByteBudget, in_own_thread
+from duologue.conversation.updates import FileChange
 from duologue.errors import InvalidParams, InvalidRequest, RequestError, ResourceNotFound
 from duologue.local.errors import quote_path
 from duologue.local.files import MAX_READ_BYTES, Roots
@@ -179,6 +180,14 @@ class Workspace:
                 return await (asyncio.to_thread(read) if size <= LARGE_BYTES else in_own_thread(read))
             session.seen[real_path] = _digest(text)
             return _lines(text, line, limit, real_path, self._max_read_bytes)
+
+    async def change_to(self, session_id: str, path: str, resolved: str, text: str) -> FileChange:
+        """Return the change that writing this text would make, to show it; a file that cannot be read counts as new."""
+        roots, old = self._session(session_id).roots, self._unsaved(path, resolved)
+        if old is None:
+            with suppress(RequestError):
+                old = await in_own_thread(partial(roots.read_text, resolved, is_resolved=True))
+        return FileChange(path=resolved, old_text=old, new_text=text)
 
     async def _size(self, session: _Session, real_path: str) -> int:
         try:

@@ -1,0 +1,29 @@
+"""Act as the prompt says: after a question that names the act, after one that does not, or without one."""
+
+from __future__ import annotations
+
+import shlex
+
+from duologue import Agent, Turn
+
+agent = Agent("acting", version="1.0")
+
+
+@agent.on_prompt
+async def answer(turn: Turn) -> None:
+    how, *command = shlex.split(turn.text)
+    match how:
+        case "write":
+            await turn.files.write("note.txt", "new text\n")
+        case "named" | "unnamed":
+            given = {"command": shlex.join(command)} if how == "named" else {}
+            async with turn.tool("Bash", kind="execute", raw_input=given) as tool:
+                if await tool.request_permission():
+                    await turn.run(*command, tool=tool)
+        case _:
+            await turn.run(*command)
+    await turn.say("That is all.")
+
+
+if __name__ == "__main__":
+    agent.run()
