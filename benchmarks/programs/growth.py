@@ -35,6 +35,7 @@ async def answer(turn: Turn[Modes]) -> None:
         await turn.say("warm", message_id="m")
         for number in range(WARM_UP + int(updates)):
             await turn.say(CHUNK_TEXTS[number % len(CHUNK_TEXTS)], message_id="m")
+        await asyncio.Event().wait()  # until the client has read them: ending the tool calls is not measured
 
 
 async def stream(session: ClientSession, word: str, amount: int, updates: int) -> float:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from duologue import Agent, Turn
 from duologue.builtin.agent import builtin_agent
 from duologue.client.connect import connect
 from duologue.client.permissions.policy import Permissions
@@ -221,3 +222,21 @@ async def test_content_that_the_agent_does_not_support_is_rejected_by_the_client
         with pytest.raises(MethodNotFound, match="cannot log out"):
             await agent.logout()
         assert await session.ask("hi", files=["README.md"]) == "hi"
+
+
+async def test_a_turn_in_each_of_1200_sessions_runs_at_the_same_time(tmp_path: Path) -> None:
+    agent, begun, may_end = Agent("many"), 0, asyncio.Event()
+
+    @agent.on_prompt
+    async def answer(turn: Turn) -> None:
+        nonlocal begun
+        begun += 1
+        if begun == 1200:
+            may_end.set()
+        await may_end.wait()
+
+    async with asyncio.timeout(50), connect(agent) as remote:
+        sessions = [await remote.new_session(tmp_path) for _ in range(1200)]
+        turns = await asyncio.gather(*(session.prompt("go") for session in sessions))
+
+    assert {turn.stop_reason for turn in turns} == {"end_turn"}

@@ -208,7 +208,7 @@ def test_a_transcript_may_have_no_limit() -> None:
         transcript.apply(chunk_of(KB, str(number)))
     assert len(transcript) == 2000
     assert transcript.dropped == 0
-    assert MAX_TRANSCRIPT_BYTES == 64 * 1024 * 1024
+    assert MAX_TRANSCRIPT_BYTES == 16 * 1024 * 1024
 
 
 def test_small_chunks_are_joined_before_anything_is_dropped() -> None:

@@ -21,8 +21,8 @@ C = TypeVar("C", Content, ToolContent)
 CHUNK_BYTES = 64
 """Memory of a chunk of plain text in addition to its characters, until the chunks are joined."""
 
-GROUP_BYTES = 64 * 1024
-"""Chunks of a message are joined to blocks of about this size, so that the content is never in memory twice."""
+GROUP_BYTES = 1024
+"""Chunks of a message are joined until they have this size: longer ones may be shared with events, and stay."""
 
 TERMINAL_BYTES = 1024 * 1024
 """Output kept per terminal: more than a user scrolls back, and small enough for a hundred terminals."""

@@ -57,8 +57,8 @@ from duologue.conversation.updates import (
     UsageUpdate,
 )
 
-MAX_TRANSCRIPT_BYTES = 64 * 1024 * 1024
-"""Memory for one session: more text than any model reads, and a quarter of what a client may take."""
+MAX_TRANSCRIPT_BYTES = 16 * 1024 * 1024
+"""Memory for one session: more text than any model reads, and as much as may wait for a reader."""
 
 T = TypeVar("T", Compaction, SessionMessage, ToolCall)
 Changed = Item | Plan | Subagent | Terminal | Usage | None

@@ -46,8 +46,8 @@ from duologue.jsonrpc.messages import Cancel, ErrorObject, Id, JsonRpcMessage, R
 
 CANCEL_METHOD = "$/cancel_request"
 
-MAX_PENDING = 1024
-"""Requests in flight per direction: far above what an editor has open, far below what a table must not grow to."""
+MAX_PENDING = 10_000
+"""Requests in flight per direction: a turn in each of thousands of sessions, and small enough for a table."""
 
 Event = JsonRpcMessage | Response | Cancel
 

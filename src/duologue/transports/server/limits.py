@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
-from duologue.jsonrpc.peer import MAX_PENDING
 from duologue.transports.buffered import READ_AHEAD, WRITE_AHEAD
 from duologue.transports.resume.protocol import (
     ACKNOWLEDGE_BYTES,
@@ -55,7 +54,7 @@ class Limits:
     read_ahead: int = READ_AHEAD
     window_bytes: int = WINDOW_BYTES
     window_frames: int = WINDOW_FRAMES
-    requests: int = MAX_PENDING
+    requests: int = 1024
     sessions: int = 10_000
     streams: int = 1024
     name_chars: int = 1024
