@@ -4,18 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from duologue.conversation.updates import (
-    CompactionChunk,
-    CompactionUpdate,
-    MessageChunk,
-    MessageUpdate,
-    Role,
-    SessionMessageChunk,
-    SessionMessageUpdate,
-    ToolCallUpdate,
-    ToolContentChunk,
-    Update,
-)
+from duologue.conversation.updates import MessageChunk, MessageUpdate, Role, Update
 
 
 class MessageIds:
@@ -50,17 +39,10 @@ class MessageIds:
         """Return the update, with an id if it is a message chunk without one."""
         if isinstance(update, MessageChunk):  # almost every update of a long answer
             return self._chunk(update)
-        match update:
-            case MessageUpdate():
-                self._note(update.role, update.message_id)
-            case ToolCallUpdate() | ToolContentChunk():
-                self._note("tool", update.tool_call_id)
-            case CompactionUpdate() | CompactionChunk():
-                self._note("compaction", update.compaction_id)
-            case SessionMessageUpdate() | SessionMessageChunk():
-                self._note("session message", update.message_id)
-            case _:
-                pass
+        if isinstance(update, MessageUpdate):
+            self._note(update.role, update.message_id)
+        elif update.is_item:
+            self._note(update.entity[0], getattr(update, update.entity[1]))
         return update
 
     def _chunk(self, chunk: MessageChunk) -> MessageChunk:

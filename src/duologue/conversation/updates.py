@@ -68,6 +68,8 @@ class _Update(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     """The entity that it updates: a name, and the field with the id. A replay has one update for each entity."""
     is_state: ClassVar[bool] = False
     """It replaces a value, so that receiving it twice changes nothing."""
+    is_item: ClassVar[bool] = False
+    """It adds its entity to the items of a transcript, after which a chunk without an id begins a new message."""
     is_stored: ClassVar[bool] = True
     """A store keeps it, and a replay contains it."""
     is_of_turn: ClassVar[bool] = False
@@ -98,6 +100,7 @@ class ToolCallUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=
     """A new tool call (`is_new`) or a change of one; fields that are not set stay."""
 
     entity = ("tool", "tool_call_id")
+    is_item = True
     is_of_turn = True
 
     tool_call_id: str
@@ -120,6 +123,7 @@ class ToolContentChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, g
     """Content to append to a tool call: one part, or several file changes."""
 
     entity = ("tool", "tool_call_id")
+    is_item = True
 
     tool_call_id: str
     content: list[ToolContent]
@@ -288,6 +292,7 @@ class CompactionUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, g
 
     capability = "compaction"
     entity = ("compaction", "compaction_id")
+    is_item = True
 
     compaction_id: str
     status: str
@@ -303,6 +308,7 @@ class CompactionChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc
     wire_name = "CompactionSummaryChunk"
     capability = "compaction"
     entity = ("compaction", "compaction_id")
+    is_item = True
 
     compaction_id: str
     content: Content
@@ -329,6 +335,7 @@ class SessionMessageUpdate(_Update, frozen=True, kw_only=True, omit_defaults=Tru
     wire_name = "SessionMessage"
     capability = "subagents"
     entity = ("message", "message_id")
+    is_item = True
 
     message_id: str
     sender_session_id: str | None | UnsetType = UNSET
@@ -345,6 +352,7 @@ class SessionMessageChunk(
 
     capability = "subagents"
     entity = ("message", "message_id")
+    is_item = True
 
     message_id: str
     content: Content

@@ -53,6 +53,12 @@ class ClientMethods(ABC):
             self._on_request(schema.MCP_MESSAGE, self._mcp_message)
         if capabilities.forms or capabilities.urls:
             self._answer_in_order(schema.ELICITATION_CREATE, self._elicit, cancelled=schema.ElicitationCancelAction)
+        self._answer_in_order(
+            schema.SESSION_REQUEST_PERMISSION,
+            self._ask_permission,
+            at_position=self._note_permission_request,
+            cancelled=lambda: self._outcome(None),
+        )
         for kind in KINDS:
             if hasattr(schema, kind.method) and getattr(capabilities, kind.capability):
                 register = self._answer_in_order if kind.in_order else self._on_request
@@ -102,14 +108,6 @@ class ClientMethods(ABC):
 
         self._handlers.positions[method.name] = at_position
         self._on_request(method, handle)
-
-    def _answer_permission(self, method: Method[Any, Any]) -> None:
-        self._answer_in_order(
-            method,
-            self._ask_permission,
-            at_position=self._note_permission_request,
-            cancelled=lambda: self._outcome(None),
-        )
 
     def _note_permission_request(self, context: Context, params: Any) -> ToolCall | None:
         """Apply the tool call of a permission request in order, so that it is judged as it was at that point."""

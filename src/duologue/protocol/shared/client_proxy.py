@@ -158,8 +158,13 @@ class ClientProxy(ABC):
         method: Method[Any, Any] | None = getattr(self.schema, kind.method, None)
         if method is None:
             raise MethodNotFound(f"this client has no {kind.capability}: this version of the protocol lacks them")
-        late = None if on_late is None else lambda response: on_late(result_from_wire(kind, response))
-        result: R = result_from_wire(kind, await self._request(method, request_to_wire(self.schema, request), late))
+
+        def on_late_result(response: Any) -> None:
+            if on_late is not None:
+                on_late(result_from_wire(kind, response))
+
+        response = await self._request(method, request_to_wire(self.schema, request), on_late and on_late_result)
+        result: R = result_from_wire(kind, response)
         return result
 
     # --- authentication, MCP, extensions

@@ -13,6 +13,7 @@ from duologue.conversation import updates as u
 from duologue.conversation.fields import convert_fields
 from duologue.conversation.work_state import TokenUsage
 from duologue.schema.base import Model, Other
+from duologue.schema.lenient_errors import is_array
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -91,18 +92,12 @@ class UpdateConverter:
 
     def copy_to_wire(self, wire: type[Model], update: u.Update) -> Any:
         """Write an update whose class in the schema has the same fields; content blocks are converted."""
-        blocks = {name: self._content.blocks_to_wire(value) for name, value in _block_lists(update)}
-        content = getattr(update, "content", None)
-        if isinstance(content, Struct):
-            blocks["content"] = self._content.to_wire(content)
+        blocks = _converted_blocks(update, self._content.to_wire)
         return convert_fields(update, wire, **blocks)
 
     def copy_from_wire(self, kind: type[Any], update: Model) -> Any:
         """Read an update whose class in the schema has the same fields; content blocks are converted."""
-        blocks = {name: self._content.blocks_from_wire(value) for name, value in _block_lists(update)}
-        content = getattr(update, "content", None)
-        if isinstance(content, Struct | Other):
-            blocks["content"] = self._content.from_wire(content)
+        blocks = _converted_blocks(update, self._content.from_wire)
         return convert_fields(update, kind, **blocks)
 
     def _settings_to_wire(self, update: u.SettingsUpdate) -> Any:
@@ -141,10 +136,14 @@ class UpdateConverter:
         return convert_fields(update, u.SubagentUpdate, state=state, can_cancel=can_cancel)
 
 
-def _block_lists(update: Struct) -> list[tuple[str, Any]]:
-    """Return the fields of an update that hold a list of content blocks."""
-    fields = [(name, getattr(update, name, None)) for name in ("content", "summary")]
-    return [(name, value) for name, value in fields if isinstance(value, list)]
+def _converted_blocks(update: Struct, convert: Callable[[Any], Any]) -> dict[str, Any]:
+    """Convert the fields of an update that hold a content block or a list of them."""
+    fields = {name: getattr(update, name, None) for name in ("content", "summary")}
+    return {
+        name: [convert(block) for block in value] if is_array(value) else convert(value)
+        for name, value in fields.items()
+        if isinstance(value, list | Struct | Other)
+    }
 
 
 def plan_entries_to_wire(schema: Any, entries: list[u.PlanEntry] | None) -> list[Any]:

@@ -50,7 +50,6 @@ class V2ClientMethods(ClientMethods):
     ) -> None:
         super().__init__(client, capabilities, handlers, feature_filter)
         self._proxy = proxy
-        self._answer_permission(v2.SESSION_REQUEST_PERMISSION)
 
     async def _read_update(self, context: Context, params: v2.UpdateSessionNotification) -> None:
         update = update_from_wire(params.update)
