@@ -11,49 +11,19 @@ from functools import cache
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET as UNSET
+from msgspec import Struct
+from msgspec import UnsetType as UnsetType
 
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.settings import ConfigOption
-from duologue.conversation.tool_content import ContentPart, FileChange, Location, TerminalPart, ToolContent, UnknownPart
+from duologue.conversation.tool_content import ContentPart as ContentPart
+from duologue.conversation.tool_content import FileChange as FileChange
+from duologue.conversation.tool_content import Location as Location
+from duologue.conversation.tool_content import TerminalPart as TerminalPart
+from duologue.conversation.tool_content import ToolContent as ToolContent
+from duologue.conversation.tool_content import UnknownPart as UnknownPart
 from duologue.conversation.work_state import BackgroundWork, Failure, TerminalExit, TerminalSize, TokenUsage
-
-__all__ = [
-    "UNSET",
-    "AvailableCommand",
-    "CommandsUpdate",
-    "CompactionChunk",
-    "CompactionUpdate",
-    "ContentPart",
-    "FileChange",
-    "InfoUpdate",
-    "Location",
-    "MessageChunk",
-    "MessageUpdate",
-    "ModeUpdate",
-    "NoticeUpdate",
-    "PlanEntry",
-    "PlanRemovedUpdate",
-    "PlanUpdate",
-    "Role",
-    "SessionMessageChunk",
-    "SessionMessageUpdate",
-    "SettingsUpdate",
-    "StateUpdate",
-    "SubagentUpdate",
-    "TerminalOutputChunk",
-    "TerminalPart",
-    "TerminalUpdate",
-    "ToolCallUpdate",
-    "ToolContent",
-    "ToolContentChunk",
-    "UnknownPart",
-    "UnrecognizedUpdate",
-    "UnsetType",
-    "Update",
-    "UsageUpdate",
-    "decode_update",
-]
 
 Role: TypeAlias = Literal["agent", "user", "thought"]
 """The author of a message: the agent, the user, or the agent thinking."""
