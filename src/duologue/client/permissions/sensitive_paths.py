@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from fnmatch import translate
+from functools import cache
 
 PROTECTED = """
 # Version control runs hooks, and its settings name programs to run; a nested repository has them too. Any directory
@@ -56,6 +57,7 @@ TEMPLATES = re.compile(r"\.env\.(example|sample|template|dist)")
 """Templates without secrets, made to be shared."""
 
 
+@cache  # when it is first needed: both lists take 10 ms
 def _names(listed: str) -> re.Pattern[str]:
     """Compile a list; a name that ends with a slash is a directory with everything in it."""
     patterns = [name.casefold() for line in listed.splitlines() if not line.startswith("#") for name in line.split()]
@@ -63,9 +65,6 @@ def _names(listed: str) -> re.Pattern[str]:
     files = [pattern for pattern in patterns if not pattern.endswith("/")]
     # Instead of a directory there may be a file with its location, as `.git` is in a worktree.
     return re.compile("|".join(translate(name) for name in [*files, *folders, *(f"{name}/*" for name in folders)]))
-
-
-_PROTECTED, _CONFIDENTIAL = _names(PROTECTED), _names(CONFIDENTIAL)
 
 
 def casefold_path(path: str) -> str:
@@ -76,14 +75,15 @@ def casefold_path(path: str) -> str:
 
 def is_protected(path: str) -> bool:
     """Return True if other programs act on the content of this file."""
-    return _is_named(path, _PROTECTED)
+    return _is_named(path, PROTECTED)
 
 
 def is_secret_path(path: str) -> bool:
     """Return True if the name of this file suggests keys, tokens or passwords."""
-    return _is_named(path, _CONFIDENTIAL) and not TEMPLATES.fullmatch(casefold_path(path).rpartition("/")[2])
+    return _is_named(path, CONFIDENTIAL) and not TEMPLATES.fullmatch(casefold_path(path).rpartition("/")[2])
 
 
-def _is_named(path: str, names: re.Pattern[str]) -> bool:
+def _is_named(path: str, listed: str) -> bool:
+    names = _names(listed)
     parts = casefold_path(path).strip("/").split("/")
     return any(names.fullmatch("/".join(parts[start:])) for start in range(len(parts)))
