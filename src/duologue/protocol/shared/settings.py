@@ -76,7 +76,8 @@ class ConfigOptionConverter:
         return convert_fields(group, self._schema.SessionConfigSelectGroup, **fields)
 
     def _values_to_wire(self, values: list[Option]) -> list[Any]:
-        return [convert_fields(value, self._schema.SessionConfigSelectOption) for value in values]
+        kind = self._schema.SessionConfigSelectOption  # its fields one by one: there may be hundreds of models
+        return [kind(value=each.value, name=each.name, description=each.description, meta=each.meta) for each in values]
 
     def _with_id(self, option_id: str, fields: JsonObject) -> JsonObject:
         """Rename the id of an option of unknown type that was received in another version."""
