@@ -1,4 +1,4 @@
-"""What is piped into `duologue run`: part of the prompt, and never a reason to wait forever."""
+"""Piped input of `duologue run`: it is part of the prompt, and no silent pipe blocks the run."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from duologue.cli.exit_codes import UsageError
 from duologue.cli.mcp_servers import mcp_servers
 from duologue.cli.permissions import permissions_for
-from duologue.cli.targets import target_of, versions_for
+from duologue.cli.targets import name_of, target_of, versions_for
 from duologue.client.agent import RemoteAgent
 from duologue.client.auth import AuthOptions
 from duologue.client.connect import INITIALIZE_SECONDS, connect
@@ -23,9 +23,11 @@ from duologue.client.services.terminals import Terminals
 from duologue.client.services.workspace import Workspace
 from duologue.client.session import ClientSession
 from duologue.config.recordings import new_recording
+from duologue.config.sessions import OpenedSession, save_session, save_title, session_named
 from duologue.conversation.session_setup import McpServer, SessionInfo
 from duologue.errors import DuologueError, InvalidParams, MethodNotFound, ResourceNotFound
 from duologue.recording.recorder import Recorder
+from duologue.sanitize import escape_line
 
 CLOSE_SECONDS = 5.0
 """Time for an agent to close a session whose turns have ended."""
@@ -128,12 +130,52 @@ async def open_session(
     try:
         if arguments.login is not None:
             await agent.login(arguments.login)
-        wanted = arguments.session or (await _newest(agent, arguments.cwd) if arguments.continue_ else None)
+        wanted = arguments.session or _named(agent, arguments)
+        if arguments.continue_:
+            wanted = await _newest(agent, arguments.cwd)
         if wanted is None:
-            return await agent.new_session(arguments.cwd, mcp_servers=servers)
-        return await reopen_session(agent, wanted, arguments.cwd, servers, is_replayed=is_replayed)
+            return await new_session(agent, arguments)
+        try:
+            return await reopen_session(agent, wanted, arguments.cwd, servers, is_replayed=is_replayed)
+        except ResourceNotFound:
+            if arguments.name is None:
+                raise
+            sys.stderr.write(f"the session {escape_line(arguments.name)!r} no longer exists: opening a new one\n")
+            return await new_session(agent, arguments)
     except (MethodNotFound, InvalidParams, ResourceNotFound) as error:
         raise UsageError(str(error)) from error
+
+
+async def new_session(agent: RemoteAgent, arguments: argparse.Namespace) -> ClientSession:
+    """Open a new session in the directory of the arguments, and save its id under the name they give."""
+    session = await agent.new_session(arguments.cwd, mcp_servers=mcp_servers(arguments.mcp))
+    _save(arguments, session.id)
+    return session
+
+
+def _save(arguments: argparse.Namespace, session_id: str) -> None:
+    cwd = str(Path(arguments.cwd).resolve())
+    try:
+        save_session(OpenedSession(agent=name_of(arguments), cwd=cwd, session_id=session_id, name=arguments.name))
+    except OSError as error:
+        if arguments.name is not None:
+            raise UsageError(f"-s {arguments.name}: the name cannot be saved: {error}") from None
+
+
+def save_prompt(session: ClientSession, arguments: argparse.Namespace, prompt: str) -> None:
+    """Save the first prompt of a new session as its title, for agents that give their sessions none."""
+    if not session._prompts.is_prompted:
+        with contextlib.suppress(OSError):
+            save_title(name_of(arguments), session.id, prompt)
+
+
+def _named(agent: RemoteAgent, arguments: argparse.Namespace) -> str | None:
+    """Return the id of the session of the name that was given, if there is one."""
+    if arguments.name is None:
+        return None
+    if not (agent.capabilities.load or agent.capabilities.resume):
+        raise UsageError("-s: this agent cannot continue sessions")
+    return session_named(arguments.name, name_of(arguments), str(Path(arguments.cwd).resolve()))
 
 
 async def reopen_session(

@@ -87,8 +87,12 @@ def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:
         return "`--scenario` and `--dialect` cannot be combined: a scenario is sent exactly as its file says"
     if chosen.command == "run" and chosen.prompt is not None and chosen.prompt_file is not None:
         return "give either a prompt or `-f FILE`, not both"
-    if chosen.command == "sessions" and (chosen.what is None) != (chosen.action == "list"):
-        return f"sessions {chosen.action} {'accepts no' if chosen.action == 'list' else 'needs an'} argument"
+    if chosen.command == "sessions":
+        is_about_all = chosen.action in ("list", "prune")
+        if (chosen.what is None) != is_about_all:
+            return f"sessions {chosen.action} {'accepts no' if is_about_all else 'needs an'} argument"
+        if (chosen.older_than is not None) != (chosen.action == "prune"):
+            return "`sessions prune` needs `--older-than DAYS`; the other actions do not accept it"
     return None
 
 

@@ -196,13 +196,18 @@ def _add_connect(commands: Commands) -> None:
 def _add_sessions(commands: Commands) -> None:
     sessions = commands.add_parser(
         "sessions",
-        help="list, show, search and export sessions and recordings",
-        description="Read the sessions an agent has stored, and recordings made with `--record`. Nothing is changed. "
-        f"{WHICH_AGENT}",
-        epilog="example: duologue sessions search 'import cycle' --this-directory",
+        help="list, show, search, export and delete sessions and recordings",
+        description="Read or delete the sessions an agent has stored, and recordings made with `--record`. "
+        f"{WHICH_AGENT} `search` exits with 1 if it finds nothing. `delete` and `prune` ask nothing.",
+        epilog="examples: duologue sessions search 'import cycle' --this-directory; "
+        "duologue sessions prune --older-than 30 --dry-run",
     )
     sessions.add_argument(
-        "action", nargs="?", default="list", choices=("list", "show", "search", "export"), help="default: list"
+        "action",
+        nargs="?",
+        default="list",
+        choices=("list", "show", "search", "export", "delete", "prune"),
+        help="default: list",
     )
     sessions.add_argument(
         "what",
@@ -211,6 +216,8 @@ def _add_sessions(commands: Commands) -> None:
         help="session or recording id (a unique prefix is enough), or the text to search for",
     )
     sessions.add_argument("--recordings", action="store_true", help="only recordings; start no agent")
+    sessions.add_argument("--older-than", type=_days, metavar="DAYS", help="prune: age of what is deleted")
+    sessions.add_argument("--dry-run", action="store_true", help="prune: only list what would be deleted")
     sessions.add_argument("--this-directory", action="store_true", help="only sessions of this directory")
     sessions.add_argument("--json", action="store_true", help="print one JSON object per line")
     sessions.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
@@ -297,6 +304,12 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
         "--continue", dest="continue_", action="store_true", help="continue the newest session of this directory"
     )
     which.add_argument("--session", metavar="ID", help="continue this session")
+    which.add_argument(
+        "-s",
+        "--name",
+        metavar="NAME",
+        help="continue the session that has this name for the agent and the directory, or open it",
+    )
     group.add_argument(
         "--mode", metavar="MODE", help="set this mode first: its id, its name, or the last word of its id"
     )
@@ -327,10 +340,18 @@ def _add_permission_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _seconds(text: str) -> float:
+    return _positive(text, "seconds", float("inf"))
+
+
+def _days(text: str) -> float:
+    return _positive(text, "days", 36_500.0)
+
+
+def _positive(text: str, unit: str, most: float) -> float:
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected a positive number of seconds, not {text!r}")
-    return seconds
+        number = 0.0
+    if not 0 < number < most:
+        raise argparse.ArgumentTypeError(f"expected a positive number of {unit}, not {text!r}")
+    return number

@@ -16,8 +16,10 @@ from duologue.cli.arguments import (
     close_session,
     connect_from_args,
     find_choice,
+    new_session,
     open_session,
     reopen_session,
+    save_prompt,
     sessions_here,
 )
 from duologue.cli.console.chat_commands import completions, help_text, mentioned_files, settings_text, usage_text
@@ -155,6 +157,7 @@ class _Chat:
         assert session is not None, "lines are read after a session was opened"
         self._interrupts.count = 0
         began = time.monotonic()
+        save_prompt(session, self._arguments, line)
         turn = session.prompt(line, files=mentioned_files(line, self._cwd))
         self._echo.begin(line)
         self._running_turn = turn
@@ -184,7 +187,7 @@ class _Chat:
                 lines = (f"  /{escape_line(each.name)}  {escape_line(each.description)}\n" for each in session.commands)
                 self._print("".join(lines) or "this agent offers no commands\n")
             case "new":
-                session = await agent.new_session(self._cwd, mcp_servers=mcp_servers(self._arguments.mcp))
+                session = await new_session(agent, self._arguments)
                 await self._change_session(session)
                 await apply_settings(session, self._arguments)
             case "sessions":

@@ -10,7 +10,7 @@ import time
 from contextlib import nullcontext
 from pathlib import Path
 
-from duologue.cli.arguments import apply_settings, close_session, connect_from_args, open_session
+from duologue.cli.arguments import apply_settings, close_session, connect_from_args, open_session, save_prompt
 from duologue.cli.console.echo_filter import EchoFilter
 from duologue.cli.console.form_prompt import FormPrompt
 from duologue.cli.console.interrupts import Interrupts, exit_now
@@ -59,7 +59,7 @@ class _Run:
         )
         self._agent: RemoteAgent | None = None
         self._session: ClientSession | None = None
-        self._is_earlier = bool(arguments.session or arguments.continue_)
+        self._is_earlier = bool(arguments.session or arguments.continue_ or arguments.name)
         self._echo = EchoFilter()
         self._running_turn: ClientTurn | None = None
         self._has_answered = False
@@ -108,6 +108,7 @@ class _Run:
             self._shown.opened(session.id, str(session.cwd))
         try:
             await apply_settings(session, self._arguments)
+            save_prompt(session, self._arguments, self._prompt)
             try:
                 turn = session.prompt(self._prompt, files=self._arguments.file, images=self._arguments.image)
             except InvalidParams as error:

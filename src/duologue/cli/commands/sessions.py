@@ -1,4 +1,4 @@
-"""`duologue sessions`: read stored sessions of an agent, and recordings."""
+"""`duologue sessions`: read and delete stored sessions of an agent, and recordings."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Generator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from duologue.cli.arguments import parse_key_values, sessions_here
 from duologue.cli.console.login_prompt import login_advice
 from duologue.cli.console.safe_output import SafeOutput, safe
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.recordings import known_recordings, named_recording, read
-from duologue.cli.targets import target_of, versions_for
+from duologue.cli.targets import name_of, target_of, versions_for
 from duologue.client.agent import RemoteAgent
 from duologue.client.connect import connect
 from duologue.client.permissions.policy import Permissions
+from duologue.config.sessions import opened_sessions
 from duologue.conversation.items import Item, Message, ToolCall
 from duologue.conversation.session_setup import SessionInfo
 from duologue.errors import AuthenticationRequired, MethodNotFound, ProtocolViolation, RequestError
@@ -29,13 +32,12 @@ SPEAKERS = {"user": "You", "agent": "Agent", "thought": "Thought"}
 
 
 def sessions(arguments: argparse.Namespace) -> int:
-    """List, show, search or export sessions; return the exit code."""
+    """List, show, search, export or delete sessions; return the exit code."""
     try:
         with _output(arguments.output) as out:
-            asyncio.run(_run(arguments, out))
+            return asyncio.run(_run(arguments, out))
     except MethodNotFound as error:
         raise UsageError(str(error)) from None
-    return ExitCode.OK
 
 
 @contextlib.contextmanager
@@ -50,17 +52,19 @@ def _output(path: str | None) -> Generator[SafeOutput]:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
-async def _run(arguments: argparse.Namespace, out: SafeOutput) -> None:
+async def _run(arguments: argparse.Namespace, out: SafeOutput) -> ExitCode:
     cwd = _directory(arguments)
-    is_one = arguments.action in ("show", "export")
+    is_one = arguments.action in ("show", "export", "delete")
     recording = named_recording(arguments.what) if is_one else None
+    if recording is not None and arguments.action == "delete":
+        recording.unlink()
+        return ExitCode.OK
     if recording is not None:
         _show_recording(recording, out, arguments.json)
-        return
+        return ExitCode.OK
     browser = _SessionBrowser(known_recordings(cwd), out, arguments.json)
     if arguments.recordings:
-        await browser.run(None, [], arguments)
-        return
+        return await browser.run(None, [], arguments)
     target = target_of(arguments)
     async with connect(
         target,
@@ -80,7 +84,14 @@ async def _run(arguments: argparse.Namespace, out: SafeOutput) -> None:
                 await browser.run(None, [], arguments)
             raise
         known.sort(key=lambda info: info.updated_at or "", reverse=True)
-        await browser.run(agent, known, arguments)
+        return await browser.run(agent, _with_titles(known, name_of(arguments)), arguments)
+
+
+def _with_titles(known: list[SessionInfo], agent: str) -> list[SessionInfo]:
+    """Return the sessions with the first prompt as the title of each that has none, as far as it is known."""
+    opened = opened_sessions(agent)
+    titles = {session_id: each.title for session_id, each in opened.items()}
+    return [each if each.title else replace(each, title=titles.get(each.session_id)) for each in known]
 
 
 def _directory(arguments: argparse.Namespace) -> str | None:
@@ -95,15 +106,41 @@ class _SessionBrowser:
         self._out = out
         self._as_json = as_json
 
-    async def run(self, agent: RemoteAgent | None, known: list[SessionInfo], arguments: argparse.Namespace) -> None:
+    async def run(self, agent: RemoteAgent | None, known: list[SessionInfo], arguments: argparse.Namespace) -> ExitCode:
         known = [*known, *(info for _, info in self._recordings.values())]
         match arguments.action:
             case "list":
                 self._list(known)
             case "search":
-                await self._search(agent, known, arguments.what)
+                return await self._search(agent, known, arguments.what)
+            case "delete":
+                return await self._delete(agent, [_chosen(known, arguments.what)])
+            case "prune":
+                old = [info for info in known if _is_older(info, arguments.older_than)]
+                if not arguments.dry_run:
+                    return await self._delete(agent, old)
+                self._list(old)
             case _:
                 await self._show(agent, _chosen(known, arguments.what))
+        return ExitCode.OK
+
+    async def _delete(self, agent: RemoteAgent | None, chosen: list[SessionInfo]) -> ExitCode:
+        """Delete sessions and recordings, and print the id of each that is gone."""
+        code = ExitCode.OK
+        for info in chosen:
+            try:
+                if info.session_id in self._recordings:
+                    self._recordings[info.session_id][0].unlink(missing_ok=True)
+                elif agent is not None:
+                    await agent.delete_session(info.session_id)
+            except MethodNotFound:
+                raise
+            except (RequestError, OSError) as error:
+                code = ExitCode.AGENT_ERROR
+                _complain("cannot delete", info, error)
+            else:
+                self._out.write(f"{escape_line(info.session_id)}\n")
+        return code
 
     def _list(self, known: list[SessionInfo]) -> None:
         for info in known:
@@ -118,19 +155,20 @@ class _SessionBrowser:
         if not known and not self._as_json:
             sys.stderr.write("no sessions\n")
 
-    async def _search(self, agent: RemoteAgent | None, known: list[SessionInfo], text: str) -> None:
+    async def _search(self, agent: RemoteAgent | None, known: list[SessionInfo], text: str) -> ExitCode:
         """Print every line of every session that contains the text, ignoring case."""
+        has_hit = False
         for info in known:
             try:
                 items = [item async for item in self._items(agent, info)]
             except (RequestError, ProtocolViolation) as error:
-                sys.stderr.write(
-                    f"duologue: skipped session {escape_line(info.session_id)}: {escape_line(str(error), 500)}\n"
-                )
+                _complain("skipped", info, error)
                 continue
             for line in (line for item in items for line in _lines_of(item)):
                 if text.casefold() in line.casefold():
+                    has_hit = True
                     self._found(info, line)
+        return ExitCode.OK if has_hit else ExitCode.AGENT_ERROR
 
     def _found(self, info: SessionInfo, line: str) -> None:
         if self._as_json:
@@ -156,6 +194,20 @@ class _SessionBrowser:
             async with await agent.load_session(info.session_id, info.cwd) as session:
                 for item in session.transcript.items:
                     yield item
+
+
+def _complain(what: str, info: SessionInfo, error: Exception) -> None:
+    sys.stderr.write(f"duologue: {what} session {escape_line(info.session_id)}: {escape_line(str(error), 500)}\n")
+
+
+def _is_older(info: SessionInfo, days: float) -> bool:
+    """Return True if a session was last changed before so many days; False if that is not known."""
+    try:
+        changed = datetime.fromisoformat(info.updated_at or "")
+    except ValueError:
+        return False
+    changed = changed if changed.tzinfo is not None else changed.replace(tzinfo=UTC)
+    return changed < datetime.now(UTC) - timedelta(days=days)
 
 
 def _show_recording(path: Path, out: SafeOutput, as_json: bool) -> None:
