@@ -302,8 +302,8 @@ def serialize_error(id: Id | None, error: RequestError) -> bytes:
     message = _Error("2.0", id, body)
     try:
         return _encode(message)
-    except Exception as error:
-        return _encode_after_error(message, error)
+    except Exception as failure:
+        return _encode_after_error(message, failure)
 
 
 def _encode_after_error(message: Struct, error: Exception) -> bytes:

@@ -104,7 +104,7 @@ class IncomingRequests:
         """Run `handler` in a task and answer the request with its result or error; `size` is its memory."""
         session_id: Any = getattr(params, "session_id", None)
         is_first = session_id is not None and session_id not in self._pending_sessions.known
-        if is_first:
+        if is_first and session_id is not None:
             self._pending_sessions.request_started(session_id)
         if method is not None and method.opens_session:
             self._pending_sessions.opening_started()

@@ -143,7 +143,7 @@ class OutgoingRequests:
         future = self._loop.create_future()
         call = PendingRequest(method, session_id, is_first, on_result, on_release, on_late_result, future)
         self._open.add(call)
-        if is_first:
+        if is_first and session_id is not None:
             self._pending_sessions.request_started(session_id)
         if method.opens_session:
             self._pending_sessions.opening_started()
