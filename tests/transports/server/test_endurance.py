@@ -650,3 +650,10 @@ async def test_empty_lines_before_a_request_gain_no_time(monkeypatch: pytest.Mon
 
         assert await _ends_within(reader, SECONDS)
         writer.close()
+
+
+@pytest.mark.fault("HTT-11")
+async def test_the_time_for_headers_does_not_end_a_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded, "HEADER_SECONDS", 0.1)
+    async with running_server(Echo()) as server, raw_socket(server) as (reader, _):
+        assert not await _ends_within(reader, 0.5)

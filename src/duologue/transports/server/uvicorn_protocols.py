@@ -60,6 +60,7 @@ class HardenedHttpProtocol(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
     _overhead = 0
     _has_headers = False
+    _is_upgraded = False
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -81,7 +82,7 @@ class HardenedHttpProtocol(HttpToolsProtocol):
         self._parse(data)
         if self._overhead > MAX_OVERHEAD:
             self.send_400_response("The headers, trailers or chunks of the request are too large.")
-        if self._is_answering or self.transport.is_closing():
+        if self._is_answering or self._is_upgraded or self.transport.is_closing():
             self._cancel_deadline()
         elif self._deadline is None:
             self._start_deadline()
@@ -110,7 +111,7 @@ class HardenedHttpProtocol(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         super().handle_websocket_upgrade()
-        self._cancel_deadline()
+        self._is_upgraded = True
 
     def send_400_response(self, msg: str) -> None:
         """Reject what arrived; if it follows a whole request, close after the response to that."""
