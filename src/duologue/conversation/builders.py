@@ -38,7 +38,7 @@ class MessageBuilder:
     """
 
     def __init__(self, role: Role, message_id: str | None) -> None:
-        self.role = role
+        self.role: Role = role
         self.message_id = message_id
         self.fresh: list[Content | str] = []
         self._meta: JsonObject | None = None

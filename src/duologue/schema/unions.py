@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from msgspec import UNSET
-
 from duologue.schema.base import Model, Other
+from duologue.schema.lenient_errors import is_array, is_object
 
 
 class _WireUnionType(type):
@@ -56,8 +55,10 @@ class TaggedUnion(WireUnion):
 
     @classmethod
     def member_of(cls, value: Any) -> Any:
-        tag = value.get(cls.tag) if type(value) is dict else UNSET
-        return cls._by_tag.get(tag) if tag is None or type(tag) is str else None
+        if not is_object(value):
+            return None
+        tag = value.get(cls.tag)
+        return cls._by_tag.get(tag) if tag is None or isinstance(tag, str) else None
 
 
 class KeyedUnion(WireUnion):
@@ -70,7 +71,7 @@ class KeyedUnion(WireUnion):
 
     @classmethod
     def member_of(cls, value: Any) -> Any:
-        return next((cls.by_key[key] for key in cls.by_key if key in value), None) if type(value) is dict else None
+        return next((cls.by_key[key] for key in cls.by_key if key in value), None) if is_object(value) else None
 
 
 class KeyedListUnion(WireUnion):
@@ -86,9 +87,10 @@ class KeyedListUnion(WireUnion):
 
     @classmethod
     def member_of(cls, value: Any) -> Any:
-        if type(value) is not list or len(value) < max(cls.min_length, 1) or type(value[0]) is not dict:
+        if not is_array(value) or len(value) < max(cls.min_length, 1):
             return None
-        return next((cls._lists[key] for key in cls._lists if key in value[0]), None)
+        first = value[0]
+        return next((cls._lists[key] for key in cls._lists if key in first), None) if is_object(first) else None
 
 
 class OpenUnion(WireUnion):
