@@ -77,6 +77,14 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.upper(), raising=False)
 
 
+async def test_a_body_that_was_not_read_is_not_read_as_part_of_the_next_response() -> None:
+    conflict = b"HTTP/1.1 409 Conflict\r\nContent-Length: 5\r\n\r\nstale"
+    async with reached(Scripted([conflict, OK], [OK])) as client:
+        async with client.events({}, 5) as response:
+            assert response.status == 409
+        assert (await client.request("GET", {})).body == b"ok"
+
+
 async def test_one_connection_carries_one_request_after_the_other() -> None:
     scripted = Scripted([OK, OK, OK])
     async with reached(scripted) as client:

@@ -80,7 +80,8 @@ class HttpConnection(SmallReads):
     @property
     def is_reusable(self) -> bool:
         """Whether the response was read completely, and the connection stays open for another request."""
-        return self._is_complete and self._keeps_alive and self._failure is None and not self.transport.is_closing()
+        is_read = self._is_complete and not self._body  # what is left would be read as part of the next response
+        return is_read and self._keeps_alive and self._failure is None and not self.transport.is_closing()
 
     async def send(self, request: HttpRequest, seconds: float | None) -> None:
         """Send a request and wait for the status and headers of its response.
