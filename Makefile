@@ -31,9 +31,13 @@ $(READY): pyproject.toml requirements-dev.lock
 	@touch $@
 
 run: setup ## show it at work: one turn of the built-in agent, no key, no network
-	@place=$$(mktemp -d) && trap 'rm -rf "$$place"' EXIT && \
-	  XDG_DATA_HOME="$$place/.data" $(BIN)/duologue run /tour --yes --cwd "$$place"
-	@echo; echo "next: $(BIN)/duologue chat    or    $(BIN)/duologue --help"
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	  XDG_DATA_HOME="$$folder/.data" XDG_STATE_HOME="$$folder/.state" $(BIN)/duologue run /tour --yes --cwd "$$folder"
+	@echo
+	@echo "Try next:"
+	@echo "  $(BIN)/duologue chat"
+	@echo "  $(BIN)/duologue run hello -- $(BIN)/python examples/smallest_agent.py"
+	@echo "  $(BIN)/duologue doctor"
 
 test: setup ## the whole suite, less what needs Node
 	$(BIN)/pytest -n auto -m "not interop and not chaos" $(PYTEST_ARGS)

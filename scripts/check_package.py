@@ -1,7 +1,8 @@
 """Build the package and try it as a user would: `python -m scripts.check_package`.
 
 Builds wheel and sdist, checks their metadata with twine, installs the wheel with each extra into a clean environment
-outside the repository, and runs the built-in agent, a client and a server from there. With `--release` it also rejects
+outside the repository, and runs the built-in agent, a client and a server from there. The first line of the README runs
+on a terminal with `uvx` and the built wheel. With `--release` it also rejects
 what must not be published: the placeholder for the repository's address, or a version without its changelog section.
 """
 
@@ -9,23 +10,28 @@ from __future__ import annotations
 
 import argparse
 import os
+import pty
 import re
+import select
+import shlex
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 UV = Path(sys.executable).parent / "uv"
+UVX = Path(sys.executable).parent / "uvx"
 TWINE = Path(sys.executable).parent / "twine"
 
 STEP_SECONDS = 300
 
 CLIENT = """
-import sys, duologue
-answer = duologue.ask([sys.executable, "-m", "duologue.cli.main", "agent"], "/echo it works")
+import duologue
+answer = duologue.ask("duologue agent", "/echo it works")
 assert "it works" in answer, answer
 """
 
@@ -96,6 +102,41 @@ def try_extra(extra: str, wheel: Path, folder: Path) -> None:
     print(f"works outside the repository: duologue{f'[{extra}]' if extra else ''}")
 
 
+def try_first_line(wheel: Path, folder: Path) -> None:
+    """Run the first line of the README on a terminal, with the built wheel for the published one."""
+    line = re.search(r"^uvx [^#\n]+", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert line is not None, "the README begins with a line for uvx"
+    if not UVX.exists():
+        print(f"not tried, since uvx is not installed: {line[0].strip()}")
+        return
+    _, *words = (word.replace("duologue[cli]", f"duologue[cli] @ {wheel.as_uri()}") for word in shlex.split(line[0]))
+    shown = run_on_terminal([str(UVX), *words, "--yes", "--cwd", str(folder)], folder)
+    if "Agent Client Protocol" not in shown or "**" in shown:
+        sys.exit(f"{line[0]}\nrendered no Markdown:\n{shown}")
+    print(f"works with the built wheel, on a terminal: {line[0].strip()}")
+
+
+def run_on_terminal(command: list[str], cwd: Path) -> str:
+    """Return what a command shows on a terminal; end with it if the command fails."""
+    ours, theirs = pty.openpty()
+    shown = b""
+    env = {**os.environ, "TERM": "xterm", "XDG_DATA_HOME": str(cwd / "data"), "XDG_STATE_HOME": str(cwd / "state")}
+    with subprocess.Popen(command, cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        deadline = time.monotonic() + STEP_SECONDS
+        while select.select([ours], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            try:
+                shown += os.read(ours, 65536)
+            except OSError:  # the program has ended
+                break
+        else:
+            process.kill()
+        os.close(ours)
+    if process.returncode:
+        sys.exit(f"{shlex.join(command)}\nended with {process.returncode}:\n{shown.decode(errors='replace')}")
+    return shown.decode(errors="replace")
+
+
 def obstacles() -> list[str]:
     """Return what stands between this tree and a release."""
     found: list[str] = []
@@ -124,6 +165,7 @@ def main() -> int:
         wheel = build(given.out or folder / "dist")
         for extra in PROGRAMS:
             try_extra(extra, wheel.absolute(), folder)
+        try_first_line(wheel.absolute(), folder)
     found = obstacles()
     for obstacle in found:
         print(f"not ready to publish: {obstacle}")

@@ -228,3 +228,15 @@ def test_every_keyword_that_a_page_names_exists(name: str) -> None:
 
 def test_the_lock_file_names_no_index() -> None:
     assert "://" not in (ROOT / "requirements-dev.lock").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.parent.name in ("tutorial", "how-to") and page.name != "install.md"],
+    ids=_name,
+)
+def test_every_page_with_lines_to_type_says_once_how_to_install(page: Path) -> None:
+    text = page.read_text("utf-8")
+    has_lines = re.search(r"```(sh|console|python)", text) is not None
+
+    assert len(re.findall(r"\((?:\.\./tutorial/)?install\.md\)", text)) == int(has_lines)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,10 +11,14 @@ from pathlib import Path
 import pytest
 
 import duologue
+from duologue.builtin.commands.demo import STEPS
 from duologue.cli.main import main
-from duologue.cli.parser import each_command
+from duologue.cli.parser import each_command, make_parser
+from duologue.cli.targets import target_of
 from tests.cli.program import duologue as program
-from tests.cli.program import environment
+from tests.cli.program import environment, terminal
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_python_m_duologue_is_the_command(tmp_path: Path) -> None:
@@ -99,3 +105,47 @@ def test_help_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_version_has_a_short_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert typed_line(capsys, "-V") == (0, f"duologue {duologue.__version__}\n")
+
+
+def test_a_person_can_follow_the_tour_and_its_markdown_is_rendered(tmp_path: Path) -> None:
+    with terminal(tmp_path, "run", "/tour", "--yes") as console:
+        console.until("This is the Agent Client Protocol at work")
+        console.until("☑ Run a command on it")
+
+        assert console.wait() == 0
+    found = re.search(r"\(end_turn, ([\d.]+) s", console.text)
+    assert found is not None
+    assert float(found[1]) > len(STEPS) * 1.4
+
+
+def test_a_tour_for_a_program_is_not_delayed(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, _ = make_parser()[0].parse_known_args(["run", "/tour"])
+    arguments.command_line = []
+
+    assert target_of(arguments) == {"command": "duologue", "args": ["agent"]}
+
+
+def commands_after_make_run() -> list[str]:
+    makefile = (ROOT / "Makefile").read_text()
+    return [line.replace("$(BIN)", ".venv/bin") for line in re.findall(r'@echo "  (\$\(BIN\)[^"]+)"', makefile)]
+
+
+def test_make_run_ends_with_three_commands_to_try() -> None:
+    assert len(commands_after_make_run()) == 3
+
+
+@pytest.mark.parametrize("line", commands_after_make_run())
+def test_a_command_that_make_run_proposes_works_as_typed(tmp_path: Path, line: str) -> None:
+    own = line.replace(".venv/bin", str(Path(sys.executable).parent))
+    ended = subprocess.run(
+        shlex.split(own),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+        env=environment(tmp_path),
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stderr

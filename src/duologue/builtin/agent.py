@@ -11,6 +11,7 @@ import duologue
 from duologue import Agent, Turn
 from duologue.agent.hosting.stdio import serve_stdio
 from duologue.builtin.command_table import COMMANDS, explain_unknown
+from duologue.builtin.commands.demo import pace
 from duologue.builtin.commands.failures import OwnProcess
 from duologue.builtin.intents import command_for
 from duologue.builtin.settings import BuiltinSettings
@@ -106,6 +107,7 @@ def main(arguments: argparse.Namespace) -> int:
         unstable=True,
         dialect=arguments.dialect,
     )
+    pace.set(arguments.pace or 0.0)
     serve_stdio(OwnProcess(agent))
     return 0
 

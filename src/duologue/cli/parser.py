@@ -124,6 +124,7 @@ def _add_agent(commands: Commands) -> None:
     agent.add_argument("--login", action="store_true", help="require a login before sessions can be opened")
     agent.add_argument("--v2", action="store_true", help="offer version 2 of the protocol (a draft), too")
     agent.add_argument("--dialect", choices=DIALECTS, help="older dialect of the protocol that the client uses")
+    _add_seconds(agent, "--pace", "pause this long between the steps of `/tour`, so that a person can follow")
     agent.add_argument("--debug", action="store_true", help="send the text of unexpected errors to the client")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import sys
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +15,8 @@ from duologue.client.target import BUILTIN, Target
 from duologue.config.agents import NamedAgent, find_agents
 from duologue.transports.remote.url import is_remote
 
+PACE_SECONDS = "0.7"
+"""Pause between the steps of the built-in agent's tour when a person watches."""
 TOKEN_VARIABLE = "DUOLOGUE_TOKEN"  # noqa: S105  # its name, not its value
 
 
@@ -43,12 +46,14 @@ def versions_for(arguments: argparse.Namespace) -> tuple[int, ...]:
 
 
 def with_version(agent: NamedAgent, arguments: argparse.Namespace) -> Mapping[str, Any]:
-    """Return the configuration of a named agent; the built-in one gets the version and dialect that are requested."""
+    """Return the configuration of a named agent; the built-in one gets version, dialect and pace."""
     if agent.source != BUILTIN:
         return agent.config
     options = ["--v2"] if versions_for(arguments) != (1,) else []
     if arguments.dialect is not None:
         options += ["--dialect", arguments.dialect]
+    if arguments.command in ("run", "chat") and sys.stdout.isatty():
+        options += ["--pace", PACE_SECONDS]
     return {**agent.config, "args": [*agent.config["args"], *options]}
 
 

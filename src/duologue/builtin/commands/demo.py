@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+from contextvars import ContextVar
+
 from duologue import Turn
 from duologue.builtin.commands.files import EXAMPLE, edit, write
 from duologue.builtin.commands.terminal import run
@@ -18,21 +22,38 @@ STEPS = (
 """Title, command and argument of each step."""
 
 
+pace: ContextVar[float] = ContextVar("pace", default=0.0)
+"""Seconds between the steps, so that a person can follow; the words of a text come thirty times as fast."""
+
+
 @command("tour", "Show the main things in one turn", shows="a plan, a thought, diffs, a command, usage")
 async def tour(turn: Turn[BuiltinSettings], argument: str) -> None:
     """Show the main features; asks before each change in the default mode."""
-    await turn.say("This is the **Agent Client Protocol** at work: an agent and its client, two processes that talk.\n")
+    await _say(
+        turn, "This is the **Agent Client Protocol** at work: an agent and its client, two processes that talk.\n"
+    )
     await turn.think("I have no model, so this thought is made up. All the rest is real.")
     for number, (_, act, given) in enumerate(STEPS):
+        await asyncio.sleep(pace.get())
         await turn.plan(*_plan(number))
+        await asyncio.sleep(pace.get())
         await act.handler(turn, given)
+    await asyncio.sleep(pace.get())
     await turn.plan(*_plan(len(STEPS)))
     await turn.report_usage(used=2_100, size=200_000, cost=0.002, currency="USD")
     turn.tokens = TokenUsage(total=2_100, input=1_800, output=300)
-    await turn.say("Every client that speaks the protocol shows the same. `/help` lists what else I can do.\n")
+    await _say(turn, "Every client that speaks the protocol shows the same. `/help` lists what else I can do.\n")
 
 
 COMMANDS = (tour,)
+
+
+async def _say(turn: Turn[BuiltinSettings], text: str) -> None:
+    """Send a text at once, or word by word."""
+    seconds = pace.get()
+    for word in [text] if not seconds else re.findall(r"\S+\s*", text):
+        await turn.say(word)
+        await asyncio.sleep(seconds / 30)
 
 
 def _plan(done: int) -> list[PlanEntry]:
