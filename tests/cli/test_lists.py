@@ -7,11 +7,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from duologue.cli.parser import SHELLS, each_command
+from duologue.client.connect import INITIALIZE_SECONDS
 from tests.cli.program import duologue, terminal
 
 
@@ -192,6 +194,123 @@ def test_the_doctor_names_every_line_of_the_rules_that_is_refused(tmp_path: Path
     assert "line 3" in run.stderr
     path.write_text('[permissions.execute]\n"git log *" = "allow"\n')
     assert duologue(tmp_path, "doctor", "--agent", "builtin").returncode == 0
+
+
+def findings_of(ended: subprocess.CompletedProcess[str]) -> dict[str, dict[str, str]]:
+    return {finding["what"]: finding for finding in map(json.loads, ended.stdout.splitlines())}
+
+
+def test_the_doctor_tells_an_agent_that_wants_a_login_from_one_that_works(tmp_path: Path) -> None:
+    configure(
+        tmp_path,
+        '[agents.locked]\ncommand = "duologue"\nargs = ["agent", "--login"]\n'
+        '[agents.open]\ncommand = "duologue"\nargs = ["agent"]\n',
+    )
+    ended = duologue(tmp_path, "doctor", "--json")
+    findings = findings_of(ended)
+
+    assert ended.returncode == 7
+    assert findings["agent open"]["state"] == "ok"
+    assert findings["agent locked"]["state"] == "login"
+    assert findings["agent locked"]["detail"].endswith("and wants a login")
+    assert findings["agent locked"]["fix"] == "duologue chat --agent locked --login example"
+    assert duologue(tmp_path, "doctor", "--agent", "open").returncode == 0
+    assert duologue(tmp_path, "sessions").stdout == "", "the doctor leaves no session behind"
+
+
+def test_the_doctor_checks_one_agent_after_the_other(tmp_path: Path) -> None:
+    program = tmp_path / "alone.py"
+    program.write_text(
+        "import fcntl, pathlib, sys\n"
+        "lock = pathlib.Path(__file__).with_suffix('.lock').open('w')\n"
+        "fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+        "from duologue.builtin.agent import builtin_agent\nbuiltin_agent().run()\n"
+    )
+    arguments = f"command = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(program))}]\n"
+    configure(tmp_path, "".join(f"[agents.{name}]\n{arguments}" for name in ("one", "two", "three")))
+    ended = duologue(tmp_path, "doctor", "--json")
+
+    assert ended.returncode == 0, ended.stdout
+    assert [name for name in findings_of(ended) if name.startswith("agent ")] == [
+        "agent builtin",
+        "agent one",
+        "agent two",
+        "agent three",
+    ]
+
+
+def test_the_doctor_lists_every_extra(tmp_path: Path) -> None:
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    findings = findings_of(duologue(tmp_path, "doctor", "--agent", "builtin", "--json"))
+
+    assert {name: findings[name]["state"] for name in extras if name != "all"} == dict.fromkeys(
+        (name for name in extras if name != "all"), "ok"
+    )
+
+
+def test_the_doctor_waits_for_an_agent_as_long_as_connect_does() -> None:
+    parser = each_command()["doctor"][1]
+
+    assert parser.parse_args([]).timeout == INITIALIZE_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[agent.mine]\ncommand = "cat"\n', "unknown table 'agent'; did you mean 'agents'?"),
+        ("[colours]\n", "unknown table 'colours'; the tables are agents, mcp_servers, permissions"),
+        ('[agents.mine]\ncomand = "cat"\n', "[agents.mine]: unknown key 'comand'; did you mean 'command'?"),
+        ('[mcp_servers.git]\nulr = "x"\n', "[mcp_servers.git]: unknown key 'ulr'; did you mean 'url'?"),
+        ('[permissions]\nreed = "allow"\n', "unknown kind or setting 'reed'; did you mean 'read'?"),
+        ("[permissions]\ntimeuot = 3\n", "unknown kind or setting 'timeuot'; did you mean 'timeout'?"),
+    ],
+)
+def test_a_typo_in_the_configuration_is_an_error_with_a_suggestion(tmp_path: Path, text: str, message: str) -> None:
+    configure(tmp_path, text).chmod(0o600)
+    checked = duologue(tmp_path, "doctor", "--agent", "builtin", "--json")
+    run = duologue(tmp_path, "run", "hello", "--", "duologue", "agent")
+
+    assert checked.returncode == 1
+    assert any(message in finding["detail"] for finding in map(json.loads, checked.stdout.splitlines()))
+    assert (run.returncode, run.stdout) == (2, "")
+    assert message in run.stderr
+
+
+def test_a_mistyped_agent_is_answered_with_the_likely_one(tmp_path: Path) -> None:
+    assert (
+        "unknown agent 'bulitin'; did you mean 'builtin'?"
+        in duologue(tmp_path, "run", "hi", "--agent", "bulitin").stderr
+    )
+
+
+# --- config
+
+
+def test_the_example_configuration_is_private_valid_and_never_overwritten(tmp_path: Path) -> None:
+    first = duologue(tmp_path, "config", "init")
+    path = Path(first.stdout.strip())
+    text = path.read_text()
+    again = duologue(tmp_path, "config", "init")
+
+    assert (first.returncode, path) == (0, tmp_path / "config" / "duologue" / "config.toml")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "exists already" in again.stderr
+    assert path.read_text() == text
+    assert duologue(tmp_path, "doctor", "--agent", "builtin").returncode == 0
+
+
+def test_the_examples_of_the_configuration_are_valid_without_their_comment_signs(tmp_path: Path) -> None:
+    path = Path(duologue(tmp_path, "config", "init").stdout.strip())
+    examples = re.sub(r"^# ((?:\[|\w+ = ).*)$", r"\1", path.read_text(), flags=re.MULTILINE)
+    path.write_text(examples)
+    names = duologue(tmp_path, "agents", "--names")
+
+    assert names.returncode == 0, names.stderr
+    assert names.stdout.split()[-2:] == ["reviewer", "team"]
+    assert duologue(tmp_path, "run", "/echo hi", "--mcp", "git=cat").returncode == 0
 
 
 def test_the_doctor_is_content_with_an_agent_that_answers(tmp_path: Path) -> None:

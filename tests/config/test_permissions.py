@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from duologue.config.permissions import load_permissions, rules_files, state_folder, write_first_rules
+from duologue.config.permissions import load_permissions, rules_files, state_folder, write_example_config
 from tests.client.permission_requests import User, question, reads, rejecting_user, runs, writes
 
 
@@ -24,7 +24,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def test_the_first_rules_can_be_used_as_they_are(project: Path) -> None:
     user = rejecting_user()
-    path = write_first_rules()
+    path = write_example_config()
     permissions = load_permissions(on_request=user)
 
     assert path.stat().st_mode & 0o777 == 0o600
@@ -38,7 +38,7 @@ async def test_the_first_rules_can_be_used_as_they_are(project: Path) -> None:
     assert not await reads(permissions, project, project / ".env")
     assert len(user.asked) == 3
     with pytest.raises(FileExistsError):
-        write_first_rules()
+        write_example_config()
 
 
 async def test_decisions_and_answers_are_kept_in_the_users_state(project: Path) -> None:
@@ -52,7 +52,7 @@ async def test_decisions_and_answers_are_kept_in_the_users_state(project: Path) 
 
 
 async def test_the_file_and_the_program_override_the_default_paths(project: Path, tmp_path: Path) -> None:
-    path = write_first_rules()
+    path = write_example_config()
     path.write_text(f'[permissions]\naudit = "{tmp_path}/log"\n')
 
     assert await reads(load_permissions(memory=None), project, project / "a")
@@ -64,7 +64,7 @@ async def test_the_file_and_the_program_override_the_default_paths(project: Path
 
 def test_only_a_file_with_rules_is_used_and_a_broken_one_is_reported(project: Path) -> None:
     assert rules_files() == []
-    path = write_first_rules()
+    path = write_example_config()
     assert rules_files() == [path]
     path.write_text("[agents.x]\ncommand = 'x'\n")
     assert rules_files() == []

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from duologue.config.servers import named_servers, read_servers
+from duologue.config.agents import KNOWN_KEYS
+from duologue.config.servers import ServerConfig, named_servers, read_servers
 from duologue.conversation.session_setup import HttpMcpServer, SseMcpServer, StdioMcpServer
 
 
@@ -75,3 +76,7 @@ def test_a_file_without_servers_is_refused(tmp_path: Path, text: str, why: str) 
 
     with pytest.raises(ValueError, match=why):
         read_servers(tmp_path / "mcp.json")
+
+
+def test_the_keys_of_a_server_are_those_that_the_configuration_accepts() -> None:
+    assert KNOWN_KEYS["mcp_servers"] == ServerConfig.__struct_fields__

@@ -64,6 +64,7 @@ def _make() -> tuple[argparse.ArgumentParser, Commands]:
     _add_sessions(commands)
     _add_agents(commands)
     _add_doctor(commands)
+    _add_config(commands)
     _add_completion(commands)
     return parser, commands
 
@@ -242,13 +243,24 @@ def _add_doctor(commands: Commands) -> None:
         "doctor",
         help="check the installation and the agents, and say how to fix problems",
         description="Check this installation, the configuration file with its rules, and that each agent starts and "
-        "answers. The exit code is 1 if there is a problem.",
+        "opens a session. The exit code is 1 if there is a problem, and 7 if there is none except a login.",
     )
     doctor.add_argument("--agent", metavar="NAME|URL", help="check only this agent")
-    _add_seconds(doctor, "--timeout", "time limit for each agent", 15.0)
+    _add_seconds(doctor, "--timeout", "time limit for each agent", 30.0)
     doctor.add_argument("--v2", action="store_true", help=V2)
     _add_dialect_option(doctor)
     doctor.add_argument("--json", action="store_true", help="print one JSON object per line")
+
+
+def _add_config(commands: Commands) -> None:
+    config = commands.add_parser(
+        "config",
+        help="write an example configuration",
+        description="Write a configuration file with commented examples and initial permission rules, and print its "
+        "path. An existing file is never changed.",
+        epilog="example: duologue config init",
+    )
+    config.add_argument("action", choices=("init",), help="write the file")
 
 
 def _add_completion(commands: Commands) -> None:

@@ -76,7 +76,7 @@ def permissions_for(
         UsageError: A rules file cannot be used.
     """
     rules: dict[str, Any] | None = _rules_of_flags(arguments)
-    files = [*arguments.rules, *(rules_files() if rules is None and not arguments.rules and not arguments.ask else [])]
+    files = [*arguments.rules, *(_own_rules() if rules is None and not arguments.rules and not arguments.ask else [])]
     if rules is None and not files:
         rules = dict.fromkeys(QUIET_KINDS, "allow")
         if on_request is None:
@@ -90,6 +90,13 @@ def permissions_for(
     permissions.on_denied = on_denied
     # A decision remembered for one agent applies to no other.
     return permissions.for_agent(name_of(arguments))
+
+
+def _own_rules() -> list[Path]:
+    try:
+        return rules_files()
+    except (ValueError, OSError) as error:
+        raise UsageError(str(error)) from None
 
 
 def _warn_of_ignored_rules(arguments: argparse.Namespace) -> None:

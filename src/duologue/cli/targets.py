@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from duologue.cli.exit_codes import UsageError
 from duologue.client.target import BUILTIN, Target
 from duologue.config.agents import NamedAgent, find_agents
+from duologue.suggestion import suggestion
 from duologue.transports.remote.url import is_remote
 
 PACE_SECONDS = "0.7"
@@ -34,8 +35,8 @@ def target_of(arguments: argparse.Namespace) -> Target:
         return remote_config({"url": name}, arguments)
     agents = find_agents()
     if name not in agents:
-        known = ", ".join(agents)
-        raise UsageError(f"unknown agent {name!r}; known agents: {known}. Or give a URL, or a command after `--`")
+        meant = suggestion(name, agents) or f"; known agents: {', '.join(agents)}."
+        raise UsageError(f"unknown agent {name!r}{meant} Or give a URL, or a command after `--`")
     config = with_version(agents[name], arguments)
     return remote_config(config, arguments) if "url" in config else config
 

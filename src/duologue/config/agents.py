@@ -16,9 +16,9 @@ from __future__ import annotations
 import os
 import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -26,6 +26,7 @@ from msgspec import Struct
 from duologue.client.target import BUILTIN, BUILTIN_COMMAND
 from duologue.errors import StartError
 from duologue.private_files import user_directory
+from duologue.suggestion import suggestion
 
 KNOWN_COMMANDS: dict[str, tuple[str, ...]] = {
     "auggie": ("auggie", "--acp"),
@@ -49,6 +50,14 @@ KNOWN_COMMANDS: dict[str, tuple[str, ...]] = {
 
 KNOWN_VARIABLES: dict[str, Mapping[str, str]] = {"vtcode": {"VT_ACP_ENABLED": "1", "VT_ACP_ZED_ENABLED": "1"}}
 """Environment variables that some of them need."""
+
+
+KNOWN_KEYS: dict[str, tuple[str, ...] | None] = {
+    "agents": ("command", "args", "env", "url", "headers", "token", "ca", "transport"),
+    "mcp_servers": ("command", "args", "env", "url", "headers", "type"),
+    "permissions": None,  # the rules check their own
+}
+"""Tables of the configuration file, and the keys of each entry."""
 
 
 class NamedAgent(Struct, frozen=True, kw_only=True):
@@ -88,13 +97,37 @@ def read_config() -> dict[str, Any]:
     """Return the content of the configuration file; empty if there is none.
 
     Raises:
-        ValueError: It is not UTF-8, or not TOML.
+        ValueError: It is not UTF-8, not TOML, or has unknown tables or keys; the message has a line for each.
         OSError: It cannot be read.
     """
+    path = config_file()
     try:
-        return tomllib.loads(config_file().read_text("utf-8"))
+        config = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return {}
+    unknown = [f"{path}: {problem}" for problem in _unknown_names(config)]
+    if unknown:
+        raise ValueError("\n".join(unknown))
+    return config
+
+
+def _unknown_names(config: Mapping[str, Any]) -> Iterator[str]:
+    """Describe each table and key that has no meaning, with the one that was probably meant."""
+    for table, entries in config.items():
+        if table not in KNOWN_KEYS:
+            meant = suggestion(table, KNOWN_KEYS) or f"; the tables are {', '.join(KNOWN_KEYS)}"
+            yield f"unknown table {table!r}{meant}"
+        keys = KNOWN_KEYS.get(table)
+        if keys is not None and isinstance(entries, dict):
+            yield from _unknown_keys(table, cast("dict[str, object]", entries), keys)
+
+
+def _unknown_keys(table: str, entries: Mapping[str, object], keys: tuple[str, ...]) -> Iterator[str]:
+    for name, entry in entries.items():
+        for key in cast("dict[str, object]", entry) if isinstance(entry, dict) else ():
+            if key not in keys:
+                meant = suggestion(key, keys) or f"; the keys are {', '.join(keys)}"
+                yield f"[{table}.{name}]: unknown key {key!r}{meant}"
 
 
 def find_agents() -> dict[str, NamedAgent]:
@@ -128,6 +161,8 @@ def named_agents() -> dict[str, Mapping[str, Any]]:
         raise StartError(f"{path} is not TOML: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise StartError(f"cannot read {path}: {error}") from None
+    except ValueError as error:
+        raise StartError(str(error)) from None
 
 
 def _checked(agents: object, path: Path) -> dict[str, Mapping[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,26 @@ from duologue.client.permissions.policy import Permissions
 from duologue.config.agents import config_file, read_config
 from duologue.private_files import FILE_MODE, make_private_directory, user_directory
 
-FIRST_RULES = """\
+EXAMPLE_CONFIG = """\
+# The configuration of duologue. Lines that begin with # are examples and explanations. `duologue doctor` checks it.
+
+# Agents that `--agent NAME` starts or connects to; `duologue agents` lists them.
+#
+# [agents.reviewer]
+# command = "gemini"
+# args = ["--acp"]
+# env = { LOG_LEVEL = "warn" }
+#
+# [agents.team]
+# url = "wss://agents.example.com/acp"
+# headers = { X-Team = "blue" }
+
+# MCP servers that `--mcp NAME` offers to an agent.
+#
+# [mcp_servers.git]
+# command = "mcp-server-git"
+# args = ["--repository", "."]
+
 # What agents may do. Each kind has a decision (allow, ask, reject) or a table of patterns with a decision each; "*"
 # matches everything else. Reject beats ask, and ask beats allow. This file must be private: chmod 600.
 
@@ -57,10 +77,13 @@ def rules_files() -> list[Path]:
     """Return the configuration file if it has rules, or if it cannot be parsed: then its error is reported.
 
     Files inside a project are never used: an agent could write them.
+
+    Raises:
+        ValueError: The file has an unknown table or key.
     """
     try:
         return [config_file()] if "permissions" in read_config() else []
-    except ValueError:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         return [config_file()]
 
 
@@ -75,8 +98,8 @@ def load_permissions(**options: Any) -> Permissions:
     return Permissions.from_file(*rules_files(), defaults=defaults, **options)
 
 
-def write_first_rules() -> Path:
-    """Make a configuration file with initial rules, readable by its owner only.
+def write_example_config() -> Path:
+    """Make a configuration file with examples and initial rules, readable by its owner only.
 
     Raises:
         FileExistsError: The file exists already.
@@ -85,5 +108,5 @@ def write_first_rules() -> Path:
     make_private_directory(path.parent)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(FIRST_RULES)
+        file.write(EXAMPLE_CONFIG)
     return path

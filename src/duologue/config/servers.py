@@ -77,4 +77,5 @@ def named_servers() -> dict[str, McpServer]:
         found = msgspec.convert(read_config(), _Own).mcp_servers
         return {name: server.named(name) for name, server in found.items()}
     except ValueError as error:
-        raise ValueError(f"{config_file()}: {error}") from None
+        message, path = str(error), str(config_file())
+        raise ValueError(message if path in message else f"{path}: {message}") from None

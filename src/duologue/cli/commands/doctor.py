@@ -4,31 +4,49 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import importlib.metadata
 import platform
+import re
+import shlex
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from itertools import chain
 
 import msgspec
 
+from duologue.cli.arguments import close_session
 from duologue.cli.console.safe_output import Style, safe
 from duologue.cli.exit_codes import ExitCode
 from duologue.cli.targets import name_of, remote_config, versions_for, with_version
+from duologue.client.agent import RemoteAgent
 from duologue.client.connect import connect
 from duologue.client.permissions.rules_file import read_rules
 from duologue.config.agents import NamedAgent, config_file, find_agents
 from duologue.config.permissions import rules_files
-from duologue.errors import AuthenticationRequired, CommandNotFound, ConnectError, DuologueError, StartError
+from duologue.config.servers import named_servers
+from duologue.errors import (
+    AuthenticationRequired,
+    CommandNotFound,
+    ConnectError,
+    DuologueError,
+    RequestError,
+    StartError,
+)
 from duologue.sanitize import escape_line
 from duologue.transports.remote.url import is_remote
 
 EXTRAS = {
-    "cli": (("rich", "prompt-toolkit"), "Markdown in the terminal, and line editing in `duologue chat`"),
-    "mcp": (("mcp",), "MCP servers for agents"),
-    "remote": (("websockets", "httptools", "starlette", "uvicorn"), "agents behind WebSocket and HTTP"),
+    "cli": "Markdown in the terminal, and line editing in `duologue chat`",
+    "mcp": "MCP servers for agents",
+    "remote": "agents behind WebSocket and HTTP",
+    "http2": "HTTP/2 for remote agents",
+    "pydantic-ai": "the adapter for pydantic-ai",
+    "langgraph": "the adapter for LangGraph",
 }
-"""Extra -> its packages and their purpose."""
+"""Extra -> its purpose."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +54,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         what: The checked part.
-        state: `ok`, `missing` (optional), or `broken`.
+        state: `ok`, `missing` (optional), `login` (the agent answers, but wants a login), or `broken`.
         detail: Version, path or error.
         fix: How to solve the problem.
     """
@@ -48,22 +66,22 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    """Check everything; return 1 if something is broken."""
-    findings = [*_installation(), *_configuration(arguments)]
-    for finding in findings:
+    """Check everything; return 1 if something is broken, 7 if an agent wants a login."""
+    states: set[str] = set()
+    for finding in chain(_installation(), _configuration(arguments), _check_agents(arguments)):
+        states.add(finding.state)
         _print(finding, arguments.json)
-    for finding in asyncio.run(_check_agents(arguments)):
-        findings.append(finding)
-        _print(finding, arguments.json)
-    return int(ExitCode.AGENT_ERROR if any(finding.state == "broken" for finding in findings) else ExitCode.OK)
+    return next((code for state, code in CODES.items() if state in states), ExitCode.OK)
 
 
 def _installation() -> Iterator[Finding]:
     yield Finding(what="python", state="ok", detail=f"{platform.python_version()} on {platform.system()}")
     for name in ("duologue", "msgspec"):
         yield Finding(what=name, state="ok", detail=importlib.metadata.version(name))
-    for extra, (packages, purpose) in EXTRAS.items():
-        versions = {package: _version(package) for package in packages}
+    required = importlib.metadata.requires("duologue") or []
+    for extra, purpose in EXTRAS.items():
+        of_extra = (line for line in required if re.search(rf"extra == [\"']{extra}[\"']", line))
+        versions = {name: _version(name) for line in of_extra for name in re.findall(r"^[\w.-]+", line)}
         absent = [package for package, version in versions.items() if version is None]
         if absent:
             fix = f"pip install 'duologue[{extra}]'"
@@ -85,12 +103,18 @@ def _configuration(arguments: argparse.Namespace) -> Iterator[Finding]:
     try:
         agents = find_agents()
     except StartError as error:
-        yield Finding(what="config", state="broken", detail=str(error), fix=f"correct {path}")
+        for complaint in str(error).splitlines():
+            yield Finding(what="config", state="broken", detail=complaint, fix=f"correct {path}")
         return
     if not path.exists():
-        yield Finding(what="config", state="missing", detail=str(path), fix="needed only for your own agents and rules")
+        fix = "needed only for your own agents and rules; `duologue config init` writes an example"
+        yield Finding(what="config", state="missing", detail=str(path), fix=fix)
     else:
         yield Finding(what="config", state="ok", detail=str(path))
+    try:
+        named_servers()
+    except ValueError as error:
+        yield Finding(what="config", state="broken", detail=str(error), fix=f"correct {path}")
     yield from _rules()
     if arguments.agent is not None and arguments.agent not in agents and not is_remote(arguments.agent):
         fix = f"one of: {', '.join(agents)}"
@@ -109,20 +133,22 @@ def _rules() -> Iterator[Finding]:
                 what="rules",
                 state="broken",
                 detail=complaint,
-                fix="correct it: until then `run` and `chat` ignore this file",
+                fix="correct it: until then `run` and `chat` do not start",
             )
 
 
-async def _check_agents(arguments: argparse.Namespace) -> list[Finding]:
+def _check_agents(arguments: argparse.Namespace) -> Iterator[Finding]:
+    """Check one agent after the other: on a busy machine, many that start at once are too slow for their timeouts."""
     try:
         agents = list(find_agents().values())
     except StartError:
-        return []
+        return
     chosen = [agent for agent in agents if arguments.agent in (None, agent.name)]
     if arguments.agent is not None and is_remote(arguments.agent):
         config = remote_config({"url": arguments.agent}, arguments)
         chosen.append(NamedAgent(name=name_of(arguments), source="config", config=config))
-    return await asyncio.gather(*(_check_agent(agent, arguments) for agent in chosen))
+    for agent in chosen:
+        yield asyncio.run(_check_agent(agent, arguments))
 
 
 async def _check_agent(agent: NamedAgent, arguments: argparse.Namespace) -> Finding:
@@ -136,14 +162,22 @@ async def _check_agent(agent: NamedAgent, arguments: argparse.Namespace) -> Find
         ) as remote:
             agent_name = f"{remote.info.title or remote.info.name} {remote.info.version}" if remote.info else "no name"
             took = f"answered in {time.monotonic() - began:.1f} s"
-            methods = ", ".join(method.name for method in remote.login_methods)
-            logins = f"; logins: {escape_line(methods)}" if methods else ""
             version = f", version {remote.version} of the protocol" if arguments.v2 else ""
-            return Finding(what=what, state="ok", detail=f"{escape_line(agent_name)}, {took}{version}{logins}")
+            detail = f"{escape_line(agent_name)}, {took}{version}"
+            async with asyncio.timeout(arguments.timeout):
+                if await _wants_login(remote):
+                    fix = _login_command(agent.name, remote)
+                    return Finding(what=what, state="login", detail=f"{detail}, and wants a login", fix=fix)
+            return Finding(what=what, state="ok", detail=detail)
     except CommandNotFound as error:
         return Finding(what=what, state="broken", detail=str(error), fix="install it, or correct `command`")
     except AuthenticationRequired as error:
-        return Finding(what=what, state="broken", detail=str(error), fix="log in with the agent's own command first")
+        return Finding(what=what, state="login", detail=str(error), fix="log in with the agent's own command first")
+    except TimeoutError:
+        detail = f"answered, but opened no session within {arguments.timeout:g} s"
+        return Finding(
+            what=what, state="broken", detail=detail, fix="try it with `duologue chat`, or a longer --timeout"
+        )
     except ConnectError as error:
         fix = "pass the right token" if error.status in (401, 403) else "correct `url`, or start the server"
         return Finding(what=what, state="broken", detail=escape_line(str(error), 600), fix=fix)
@@ -152,7 +186,35 @@ async def _check_agent(agent: NamedAgent, arguments: argparse.Namespace) -> Find
         return Finding(what=what, state="broken", detail=escape_line(str(error), 600), fix=fix)
 
 
-MARKS = {"ok": ("✓", Style.GREEN), "missing": ("–", Style.YELLOW), "broken": ("✗", Style.RED)}
+async def _wants_login(remote: RemoteAgent) -> bool:
+    """Return True if the agent opens a session only after a login; delete the session that it opens otherwise."""
+    with tempfile.TemporaryDirectory(prefix="duologue-doctor-") as folder:
+        try:
+            session = await remote.new_session(folder)
+        except AuthenticationRequired:
+            return True
+        await close_session(session)
+        if remote.capabilities.delete:
+            with contextlib.suppress(RequestError):
+                await remote.delete_session(session.id)
+        return False
+
+
+def _login_command(name: str, remote: RemoteAgent) -> str:
+    methods = [method.method_id for method in remote.login_methods]
+    if not methods:
+        return "log in with the agent's own command first"
+    return f"duologue chat --agent {escape_line(shlex.quote(name))} --login {escape_line(shlex.quote(methods[0]))}"
+
+
+MARKS = {
+    "ok": ("✓", Style.GREEN),
+    "missing": ("–", Style.YELLOW),
+    "login": ("!", Style.YELLOW),
+    "broken": ("✗", Style.RED),
+}
+CODES = {"broken": ExitCode.AGENT_ERROR, "login": ExitCode.LOGIN}
+"""Exit codes for the states that are a problem, the worst first."""
 
 
 def _print(finding: Finding, as_json: bool) -> None:

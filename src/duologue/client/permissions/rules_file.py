@@ -24,6 +24,7 @@ from typing import Any, cast
 from duologue.client.permissions.actions import KINDS
 from duologue.client.permissions.rules import Rule, Rules
 from duologue.private_files import PrivateFile
+from duologue.suggestion import suggestion
 
 SETTINGS: dict[str, type | tuple[type, ...]] = {
     "timeout": (int, float),
@@ -111,7 +112,8 @@ def _parsed(table: dict[str, Any], file: PrivateFile | None = None) -> tuple[Rul
 
 def _rule(kind: str, value: object) -> Rule:
     if kind not in KINDS:
-        raise ValueError(f"unknown kind or setting {kind!r}; the kinds are {', '.join(KINDS)}")
+        meant = suggestion(kind, [*KINDS, *SETTINGS]) or f"; the kinds are {', '.join(KINDS)}"
+        raise ValueError(f"unknown kind or setting {kind!r}{meant}")
     words = list(cast("dict[str, object]", value).values()) if isinstance(value, dict) else [value]
     for word in words:
         if not isinstance(word, str):
