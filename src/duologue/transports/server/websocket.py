@@ -46,7 +46,7 @@ class WebSocketServerConnection(ServerConnection):
         self.window = ReplayBuffer(limits.window_bytes, limits.window_frames, stores_sent=False)
         self.handler: WebSocketHandler | None = None
         self.flushes_at_once = False
-        """Nothing was sent since the client sent something: what comes next is probably the response."""
+        """Whether to write the next frame without delay: after a message of the client it is probably the response."""
         self.received = AckCounter(limits.acknowledge_frames, limits.acknowledge_bytes)
         self._unacknowledged_since = 0.0
 
