@@ -20,6 +20,15 @@ async def answer(turn: Turn) -> None:
             async with turn.tool("Bash", kind="execute", raw_input=given) as tool:
                 if await tool.request_permission():
                     await turn.run(*command, tool=tool)
+        case "read":
+            await turn.say("Before.")
+            async with turn.tool("Look", kind="read", locations=["long.txt"]) as tool:
+                await tool.show("\n".join(f"line {number}" for number in range(10)))
+        case "claim":
+            async with turn.tool("Create file", kind="edit", locations=["secretly.txt"]):
+                pass
+            async with turn.tool("Bash", kind="execute", raw_input={"command": "make secretly"}):
+                pass
         case _:
             await turn.run(*command)
     await turn.say("That is all.")

@@ -64,7 +64,7 @@ def test_the_exit_code_says_how_it_ended(tmp_path: Path, prompt: str, code: int)
 @pytest.mark.parametrize(
     ("kind", "code", "message"),
     [
-        ("silent", 9, "(end_turn"),
+        ("silent", 9, "the agent sent no text\n(end_turn"),
         ("broken", 8, "duologue: "),
         ("newer", 8, "version"),
         ("locked", 7, "requires a login: who are you"),
@@ -342,7 +342,7 @@ def test_the_closing_line_has_tokens_and_cost(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "run", "/usage")
 
     assert ended.stderr.splitlines()[-1].startswith("(end_turn, ")
-    assert ended.stderr.endswith(" s, 1,500 tokens, 0.045 USD)\n")
+    assert ended.stderr.endswith(" s, 1,500 tokens; session so far: 0.045 USD)\n")
 
 
 # --- JSON
@@ -366,7 +366,9 @@ def test_json_tells_of_denials_and_errors(tmp_path: Path) -> None:
     denied = events(duologue(tmp_path, "run", "/write note.txt hello", "--json"))
     failed = duologue(tmp_path, "run", "/error", "--json")
 
-    assert [event["what"] for event in denied if event["event"] == "Denied"] == ["Write note.txt (edit)"]
+    assert [event["what"] for event in denied if event["event"] == "Denied"] == [
+        f"edit {tmp_path.resolve() / 'note.txt'} (Write note.txt)"
+    ]
     assert (denied[-1]["event"], denied[-1]["code"]) == ("End", 5)
     assert (events(failed)[-1]["event"], events(failed)[-1]["code"]) == ("Error", 1)
     assert failed.stderr.startswith("duologue: ")

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from pathlib import Path
 
+from duologue.cli.console.safe_output import Style, say
 from duologue.cli.exit_codes import UsageError
 from duologue.cli.mcp_servers import mcp_servers
 from duologue.cli.permissions import permissions_for
@@ -18,6 +19,7 @@ from duologue.client.agent import RemoteAgent
 from duologue.client.auth import AuthOptions
 from duologue.client.connect import INITIALIZE_SECONDS, connect
 from duologue.client.permissions.prompter import Handler
+from duologue.client.permissions.request import PermissionRequest
 from duologue.client.services.elicitation import ElicitationHandler
 from duologue.client.services.terminals import Terminals
 from duologue.client.services.workspace import Workspace
@@ -28,6 +30,9 @@ from duologue.conversation.session_setup import McpServer, SessionInfo
 from duologue.errors import DuologueError, InvalidParams, MethodNotFound, ResourceNotFound
 from duologue.recording.recorder import Recorder
 from duologue.sanitize import escape_line
+
+START_NOTICE_SECONDS = 1.0
+"""Time for an agent to start before a line says that it is starting."""
 
 CLOSE_SECONDS = 5.0
 """Time for an agent to close a session whose turns have ended."""
@@ -40,6 +45,7 @@ async def connect_from_args(
     *,
     on_request: Handler | None,
     on_denied: Callable[[str], None],
+    on_decision: Callable[[PermissionRequest], None] = lambda request: None,
     on_elicit: ElicitationHandler | None = None,
     login: AuthOptions | None = None,
     restart: bool = False,
@@ -51,8 +57,8 @@ async def connect_from_args(
     mcp_servers(arguments.mcp)
     parse_key_values(arguments.set, "--set")
     target, env = target_of(arguments), parse_key_values(arguments.env, "--env")
-    permissions = permissions_for(arguments, on_request, on_denied)
-    with _recorder(arguments.record) as observers:
+    permissions = permissions_for(arguments, on_request, on_denied, on_decision)
+    with _recorder(arguments.record) as observers, _start_notice(arguments) as is_started:
         async with connect(
             target,
             permissions=permissions,
@@ -69,7 +75,23 @@ async def connect_from_args(
             unstable=True,
             dialect=arguments.dialect,
         ) as agent:
+            is_started()
             yield agent
+
+
+@contextlib.contextmanager
+def _start_notice(arguments: argparse.Namespace) -> Generator[Callable[[], None]]:
+    """Print one line on a terminal if the agent has not started after a second; the function stops that."""
+
+    def show() -> None:
+        if sys.stderr.isatty():
+            say(f"starting {escape_line(name_of(arguments))} ...\n", Style.DIM)
+
+    notice = asyncio.get_running_loop().call_later(START_NOTICE_SECONDS, show)
+    try:
+        yield notice.cancel
+    finally:
+        notice.cancel()
 
 
 @contextlib.contextmanager

@@ -331,6 +331,7 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
     _add_repeatable(group, "--mcp", "SERVER", server)
     stall = "report an agent that is inactive for this long, and cancel the turn after twice as long"
     _add_seconds(group, "--stall-timeout", stall)
+    group.add_argument("--verbose", action="store_true", help="show the results of tools in full")
     group.add_argument(
         "--record",
         nargs="?",

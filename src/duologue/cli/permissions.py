@@ -13,7 +13,8 @@ from duologue.cli.targets import name_of
 from duologue.client.permissions.actions import KINDS
 from duologue.client.permissions.policy import Permissions
 from duologue.client.permissions.prompter import Handler
-from duologue.client.permissions.request import PermissionRequest
+from duologue.client.permissions.remembered import TurnGrants
+from duologue.client.permissions.request import PermissionDecision, PermissionRequest
 from duologue.config.permissions import remembered_decisions_file, rules_files
 from duologue.errors import InvalidRequest
 
@@ -22,9 +23,14 @@ QUIET_KINDS = ("read", "search", "think")
 
 
 class CountingPermissions(Permissions):
-    """Permissions that report every denial to `on_denied`."""
+    """Permissions that report every decision to `on_decision`, and every denial to `on_denied`."""
 
     on_denied: Callable[[str], None]
+    on_decision: Callable[[PermissionRequest], None]
+
+    async def _decide(self, request: PermissionRequest, turn: TurnGrants) -> PermissionDecision:
+        self.on_decision(request)
+        return await super()._decide(request, turn)
 
     async def decide(self, request: PermissionRequest) -> str | None:
         """Decide a request, and report a denial; a request cancelled with its turn is not one."""
@@ -33,7 +39,7 @@ class CountingPermissions(Permissions):
         if option is None and request.decision is not None and request.decision.by == "cancelled":
             return chosen
         if option is None or not option.kind.startswith("allow"):
-            self.on_denied(f"{request.title} ({request.tool.kind})")
+            self.on_denied(_description(request))
         return chosen
 
     async def check_read(self, *args: Any, **options: Any) -> None:
@@ -56,6 +62,12 @@ class CountingPermissions(Permissions):
             raise
 
 
+def _description(request: PermissionRequest) -> str:
+    """Return what was asked for: the files and commands, and the agent's title if that says something else."""
+    named = "; ".join(line.replace(": ", " ", 1) for line in request.action_lines)
+    return f"{named} ({request.title})" if request.title else named
+
+
 def wants_to_ask(arguments: argparse.Namespace, has_user: bool) -> bool:
     """Return True if the user is asked about requests that no rule decides.
 
@@ -68,7 +80,10 @@ def wants_to_ask(arguments: argparse.Namespace, has_user: bool) -> bool:
 
 
 def permissions_for(
-    arguments: argparse.Namespace, on_request: Handler | None, on_denied: Callable[[str], None]
+    arguments: argparse.Namespace,
+    on_request: Handler | None,
+    on_denied: Callable[[str], None],
+    on_decision: Callable[[PermissionRequest], None],
 ) -> CountingPermissions:
     """Return the policy: flags first, then rules files, then the user; without any of them, only reading is allowed.
 
@@ -87,7 +102,7 @@ def permissions_for(
     except (ValueError, OSError) as error:
         raise UsageError(str(error)) from None
     _warn_of_ignored_rules(arguments)
-    permissions.on_denied = on_denied
+    permissions.on_denied, permissions.on_decision = on_denied, on_decision
     # A decision remembered for one agent applies to no other.
     return permissions.for_agent(name_of(arguments))
 

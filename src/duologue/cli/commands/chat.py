@@ -30,11 +30,13 @@ from duologue.cli.console.line_editor import LineEditor, editor_for
 from duologue.cli.console.line_reader import LineReader, is_interactive, terminal_to_ask
 from duologue.cli.console.login_prompt import login_advice, terminal_login
 from duologue.cli.console.permission_prompt import PermissionPrompt
-from duologue.cli.console.renderer import ConsoleOutput, TurnSummary
+from duologue.cli.console.renderer import ConsoleOutput
+from duologue.cli.console.summaries import TurnSummary
 from duologue.cli.error_report import code_of_error, explain
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.mcp_servers import mcp_servers
 from duologue.cli.permissions import wants_to_ask
+from duologue.cli.unchecked_acts import UncheckedActs
 from duologue.client.agent import RemoteAgent
 from duologue.client.permissions.prompter import Handler
 from duologue.client.permissions.request import PermissionRequest
@@ -71,7 +73,12 @@ class _Chat:
         self._cwd = Path(arguments.cwd).absolute()
         self._terminals = Terminals()
         self._screen = ConsoleOutput(
-            sys.stdout, sys.stderr, self._cwd, self._terminals, may_show_output=lambda: not self._editor.is_reading
+            sys.stdout,
+            sys.stderr,
+            self._cwd,
+            self._terminals,
+            may_show_output=lambda: not self._editor.is_reading,
+            is_verbose=arguments.verbose,
         )
         self._reader = LineReader(sys.stdin.fileno())
         self._editor: LineEditor = editor_for(
@@ -79,6 +86,7 @@ class _Chat:
         )
         self._session: ClientSession | None = None
         self._echo = EchoFilter()
+        self._acts = UncheckedActs(self._terminals)
         self._running_turn: ClientTurn | None = None
         self._is_done = False
 
@@ -107,6 +115,7 @@ class _Chat:
             self._terminals,
             on_request=on_request,
             on_denied=self._screen.denied,
+            on_decision=self._acts.record,
             on_elicit=on_elicit,
             login=terminal_login(self._reader, self._screen, self._editor.suspended) if is_interactive() else None,
             restart=is_interactive(),
@@ -160,6 +169,7 @@ class _Chat:
         save_prompt(session, self._arguments, line)
         turn = session.prompt(line, files=mentioned_files(line, self._cwd))
         self._echo.begin(line)
+        self._acts.begin()
         self._running_turn = turn
         try:
             await turn
@@ -170,7 +180,11 @@ class _Chat:
         finally:
             self._running_turn = None
             self._echo.end()
-        self._screen.end(TurnSummary.of(turn, ExitCode.OK, began))
+        acts = self._acts.of(turn)
+        if acts:
+            self._screen.unchecked(acts)
+        has_answered = turn.text.strip() or turn.stop_reason != "end_turn"
+        self._screen.end(TurnSummary.of(turn, ExitCode.OK if has_answered else ExitCode.EMPTY_ANSWER, began))
 
     # --- commands of the chat itself
 

@@ -18,11 +18,13 @@ from duologue.cli.console.json_output import JsonLines
 from duologue.cli.console.line_reader import LineReader, is_interactive, terminal_to_ask
 from duologue.cli.console.login_prompt import login_advice, terminal_login
 from duologue.cli.console.permission_prompt import PermissionPrompt
-from duologue.cli.console.renderer import ConsoleOutput, Output, TurnSummary
+from duologue.cli.console.renderer import ConsoleOutput, Output
+from duologue.cli.console.summaries import TurnSummary
 from duologue.cli.error_report import code_of_error, explain
 from duologue.cli.exit_codes import STOP_CODES, ExitCode, UsageError
 from duologue.cli.permissions import wants_to_ask
 from duologue.cli.piped_input import read_piped
+from duologue.cli.unchecked_acts import UncheckedActs
 from duologue.client.agent import RemoteAgent
 from duologue.client.services.terminals import Terminals
 from duologue.client.session import ClientSession
@@ -55,12 +57,13 @@ class _Run:
         self._shown: Output = (
             JsonLines(sys.stdout)
             if arguments.json
-            else ConsoleOutput(sys.stdout, sys.stderr, self._cwd, self._terminals)
+            else ConsoleOutput(sys.stdout, sys.stderr, self._cwd, self._terminals, is_verbose=arguments.verbose)
         )
         self._agent: RemoteAgent | None = None
         self._session: ClientSession | None = None
         self._is_earlier = bool(arguments.session or arguments.continue_ or arguments.name)
         self._echo = EchoFilter()
+        self._acts = UncheckedActs(self._terminals)
         self._running_turn: ClientTurn | None = None
         self._has_answered = False
         self._denials = 0
@@ -95,6 +98,7 @@ class _Run:
                 self._terminals,
                 on_request=None if reader is None else PermissionPrompt(reader, self._shown),
                 on_denied=self._deny,
+                on_decision=self._acts.record,
                 on_elicit=None if reader is None else FormPrompt(reader, self._shown),
                 login=None if user is None else terminal_login(user, self._shown, nullcontext),
                 seconds=arguments.timeout or 0.0,
@@ -116,6 +120,9 @@ class _Run:
             report = await self._turn(turn)
         finally:
             await close_session(session)
+        acts = self._acts.of(turn)
+        if acts:
+            self._shown.unchecked(acts)
         self._shown.end(report)
         return report.code
 

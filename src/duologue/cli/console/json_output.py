@@ -6,8 +6,8 @@ from typing import Any, TextIO
 
 import msgspec
 
-from duologue.cli.console.renderer import TurnSummary
 from duologue.cli.console.safe_output import safe
+from duologue.cli.console.summaries import TurnSummary
 from duologue.cli.error_report import answered
 from duologue.cli.exit_codes import ExitCode
 from duologue.conversation import items
@@ -44,6 +44,10 @@ class JsonLines:
     def end(self, report: TurnSummary) -> None:
         """Write the summary of a turn."""
         self._write("End", **msgspec.to_builtins(report))
+
+    def unchecked(self, acts: list[str]) -> None:
+        """Write what the agent did without asking and without the files and terminals of this client."""
+        self._write("Unchecked", acts=acts)
 
     def error(self, text: str, code: ExitCode, error: Exception | None = None) -> None:
         """Write why the turn failed; `error` is the JSON-RPC error that caused it, if any."""

@@ -59,9 +59,9 @@ class _Lines:
         return line
 
 
-def end_of(output: str) -> tuple[int, list[str]]:
-    """Return the last lines of a command's output, and how many precede them."""
-    lines, last, count = _Lines(), deque[str](maxlen=MOST_LINES), 0
+def end_of(output: str, most: int | None = MOST_LINES) -> tuple[int, list[str]]:
+    """Return the last lines of a command's output (None: all), and how many precede them."""
+    lines, last, count = _Lines(), deque[str](maxlen=most), 0
     for line in chain(lines.feed(output), lines.finish()):
         last.append(line)
         count += 1

@@ -34,17 +34,18 @@ _FENCE_WIDTH = 200
 """Characters at the start of a line that are searched for a code fence."""
 
 
-def text_writer_for(out: TextIO) -> TextWriter:
-    """Return the best writer for this stream."""
+def text_writer_for(out: TextIO, *, is_merged: bool = False) -> TextWriter:
+    """Return the best writer for this stream; `is_merged` if stderr goes to the same file or pipe."""
     is_rich = out.isatty() and os.environ.get("TERM") != "dumb" and find_spec("rich") is not None
-    return MarkdownWriter(out) if is_rich else TextWriter(out)
+    return MarkdownWriter(out) if is_rich else TextWriter(out, is_merged=is_merged)
 
 
 class TextWriter:
-    """Writes the agent's text as it arrives; to a pipe or file exactly that text and nothing else."""
+    """Writes the agent's text as it arrives; to a pipe or file of its own, that text alone."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: TextIO, *, is_merged: bool = False) -> None:
         self._out = safe(out, is_exact=True)
+        self._is_shared = out.isatty() or is_merged
         self._is_in_line = False
 
     def write(self, text: str) -> None:
@@ -55,8 +56,13 @@ class TextWriter:
             self._is_in_line = not text.endswith("\n")
 
     def pause(self) -> None:
-        """End the current line on a terminal, because other output follows."""
-        if self._out.isatty() and self._is_in_line:
+        """End the current line where other output follows in the same place."""
+        if self._is_shared:
+            self.separate()
+
+    def separate(self) -> None:
+        """End the current line: what follows is another text."""
+        if self._is_in_line:
             self.write("\n")
 
 

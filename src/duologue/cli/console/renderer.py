@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import time
+import os
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self, TextIO
+from typing import Protocol, TextIO
 
 from duologue.cli.console.agent_terminals import AgentTerminals, OutputSource
 from duologue.cli.console.diff import MOST_LINES, short_path, styled_diff
+from duologue.cli.console.live_output import MOST_LINES as LAST_LINES
 from duologue.cli.console.live_output import LiveOutput, end_of
 from duologue.cli.console.markdown import text_writer_for
 from duologue.cli.console.safe_output import Style, safe
 from duologue.cli.console.shown_text import BoundedDict, ShownText
+from duologue.cli.console.summaries import TurnSummary, describe_content, title_of
 from duologue.cli.exit_codes import ExitCode
 from duologue.client.services.terminals import Terminals
-from duologue.client.turn import ClientTurn
 from duologue.conversation import items
-from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink
-from duologue.conversation.updates import FileChange, PlanEntry
-from duologue.conversation.work_state import TokenUsage
+from duologue.conversation.content import TextContent
+from duologue.conversation.updates import ContentPart, FileChange, PlanEntry
 from duologue.events import (
     Compaction,
     Event,
@@ -44,39 +44,21 @@ from duologue.events import (
 from duologue.sanitize import escape_line
 
 PLAIN, BOLD, DIM, RED, GREEN, YELLOW, CYAN = Style
-MARKS = {"pending": "○", "in_progress": "◐", "completed": "●", "failed": "✗", "cancelled": "–"}
+MARKS = {"pending": "○", "in_progress": "◐", "completed": "●", "failed": "✗", "cancelled": "–", "": "·"}
 TOOL_COLOURS = {"completed": GREEN, "failed": RED, "cancelled": DIM}
-PLAN_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
+PLAN_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑", "": "·"}
+ASCII_MARKS = {
+    "pending": "[ ]",
+    "in_progress": "[>]",
+    "completed": "[x]",
+    "failed": "[!]",
+    "cancelled": "[-]",
+    "": "[?]",
+}
+"""Marks of tool calls and plans for a locale without Unicode."""
+SHORT_LINES = 3
+"""Lines shown of the result of a tool that ran no command; all with `--verbose`."""
 SEVERITIES = {"error": RED, "warning": YELLOW}
-
-
-@dataclass(frozen=True, kw_only=True)
-class TurnSummary:
-    """How a turn ended, and what it cost."""
-
-    session_id: str
-    stop_reason: str
-    code: ExitCode
-    seconds: float
-    tools: int
-    usage: TokenUsage | None = None
-    cost: float | None = None
-    currency: str | None = None
-
-    @classmethod
-    def of(cls, turn: ClientTurn, code: ExitCode, began: float) -> Self:
-        """Summarize an ended turn that began at this time of the monotonic clock."""
-        usage = turn.session.usage
-        return cls(
-            session_id=turn.session.id,
-            stop_reason=turn.stop_reason or "ended",
-            code=code,
-            seconds=round(time.monotonic() - began, 3),
-            tools=len(turn.tool_calls),
-            usage=turn.usage,
-            cost=None if usage is None else usage.cost,
-            currency=None if usage is None else usage.currency,
-        )
 
 
 class Output(Protocol):
@@ -94,6 +76,10 @@ class Output(Protocol):
         ...
 
     def end(self, report: TurnSummary) -> None: ...
+    def unchecked(self, acts: list[str]) -> None:
+        """Show acts that no permission could prevent."""
+        ...
+
     def error(self, text: str, code: ExitCode, error: Exception | None = None) -> None: ...
 
 
@@ -106,6 +92,7 @@ class ConsoleOutput:
         cwd: Directory that paths are shown relative to.
         terminals: Commands that run on this side, shown by tool calls.
         may_show_output: Returns whether the output of commands can be shown now.
+        is_verbose: Show the results of tools in full.
     """
 
     def __init__(
@@ -115,9 +102,13 @@ class ConsoleOutput:
         cwd: Path,
         terminals: Terminals,
         may_show_output: Callable[[], bool] = lambda: True,
+        *,
+        is_verbose: bool = False,
     ) -> None:
-        self._writer = text_writer_for(out)
+        self._writer = text_writer_for(out, is_merged=_are_same(out, err))
         self._err = safe(err)
+        self._marks, self._plan_marks = (MARKS, PLAN_MARKS) if self._err.has_symbols else (ASCII_MARKS, ASCII_MARKS)
+        self._is_verbose = is_verbose
         self._cwd = cwd
         self._terminals = terminals
         self._may_show_output = may_show_output
@@ -129,6 +120,7 @@ class ConsoleOutput:
         self._steps = BoundedDict[str | None, list[PlanEntry]]()
         self._location: tuple[str, int | None] | None = None
         self._is_thinking = False
+        self._has_new_tool = False
 
     # --- one turn
 
@@ -174,15 +166,18 @@ class ConsoleOutput:
     def end(self, report: TurnSummary) -> None:
         """Show the summary of a turn."""
         self.pause()
-        tools = "1 tool" if report.tools == 1 else f"{report.tools} tools"
-        parts = [
-            report.stop_reason,
-            f"{report.seconds:.1f} s",
-            *([tools] if report.tools else []),
-            *([f"{report.usage.total:,} tokens"] if report.usage is not None else []),
-            *([f"{report.cost:g} {report.currency or ''}".strip()] if report.cost is not None else []),
-        ]
-        self._line(f"({escape_line(', '.join(parts))})", DIM)
+        if report.code is ExitCode.EMPTY_ANSWER:
+            self._line("the agent sent no text", YELLOW)
+        self._line(report.text, DIM)
+
+    def unchecked(self, acts: list[str]) -> None:
+        """Show what the agent did without asking and without the files and terminals of this client."""
+        self.pause()
+        self._line("the agent did this without asking, where no rule or --read-only could prevent it:", YELLOW)
+        for act in acts[:MOST_LINES]:
+            self._line(f"  {act}", YELLOW)
+        if len(acts) > MOST_LINES:
+            self._line(f"  … {len(acts) - MOST_LINES} more", YELLOW)
 
     def error(self, text: str, code: ExitCode, error: Exception | None = None) -> None:
         """Show why the turn or the program failed."""
@@ -194,7 +189,7 @@ class ConsoleOutput:
     def _show_other(self, event: Event) -> None:
         match event:
             case MediaContent():
-                self._line(f"[{_described(event.content)}]", DIM)
+                self._line(f"[{describe_content(event.content)}]", DIM)
             case Notice():
                 description = f": {event.description}" if event.description else ""
                 self._line(
@@ -239,7 +234,11 @@ class ConsoleOutput:
             self._write_message(message.message_id, rest)
 
     def _write_message(self, message_id: str | None, text: str) -> None:
-        if message_id not in self._shown_messages:
+        is_new = message_id not in self._shown_messages
+        if text and self._has_new_tool and (is_new or message_id is None):
+            self._writer.separate()
+        self._has_new_tool = self._has_new_tool and not text
+        if is_new:
             self._shown_messages[message_id] = ShownText()
         self._shown_messages[message_id].add(text)
         self._writer.write(text)
@@ -265,8 +264,9 @@ class ConsoleOutput:
         self._location = location
 
     def _tool(self, call: ToolCall) -> None:
-        title = escape_line(call.title) or escape_line(call.tool_call_id)
+        title = title_of(call, self._cwd)
         before = self._states.get(call.tool_call_id)
+        self._has_new_tool = self._has_new_tool or before is None
         self._states[call.tool_call_id] = (call.status, title)
         has_ended = call.is_over or call.is_unsettled
         is_changed = (
@@ -278,7 +278,7 @@ class ConsoleOutput:
         if is_changed:
             colour = TOOL_COLOURS.get(call.status, CYAN)
             unsettled = " (no result: the turn ended before it finished)" if call.is_unsettled else ""
-            self._line(f"{MARKS.get(call.status, '·')} {escape_line(call.kind)}: {title}{unsettled}", colour)
+            self._line(f"{self._mark(self._marks, call.status)} {escape_line(call.kind)}: {title}{unsettled}", colour)
         for terminal_id in terminals:
             self._watch_output(terminal_id)
         if is_changed and has_ended:
@@ -294,8 +294,12 @@ class ConsoleOutput:
     def _results(self, call: ToolCall, terminals: list[str]) -> None:
         for change in call.changes if call.status == "completed" else []:
             self._diff(call.tool_call_id, change)
-        if (call.status == "failed" or call.kind == "execute") and not any(map(self._has_printed, terminals)):
-            self._block(call.output)
+        if not any(map(self._has_printed, terminals)):
+            is_long = call.status == "failed" or call.kind == "execute"
+            self._block(call.output, None if is_long else SHORT_LINES)
+        for part in call.content:
+            if isinstance(part, ContentPart) and not isinstance(part.content, TextContent):
+                self._line(f"    [{describe_content(part.content)}]", DIM)
         for terminal_id in terminals:
             self._end_of_command(terminal_id)
 
@@ -342,22 +346,31 @@ class ConsoleOutput:
         if output is not None and output.exit is not None and output.exit.exit_code != 0:
             self._line(f"    exited with {escape_line(output.exit.signal or f'code {output.exit.exit_code}')}", RED)
 
-    def _block(self, text: str) -> None:
-        before, lines = end_of(text.strip("\n"))
+    def _block(self, text: str, first: int | None = None) -> None:
+        """Show text: its first lines or, without a number of them, its last ones; with `--verbose` all of it."""
+        most = sys.maxsize if self._is_verbose else LAST_LINES if first is None else None
+        before, lines = end_of(text.strip("\n"), most)
         if before:
             self._line(f"    … {before} earlier lines", DIM)
-        for line in lines:
+        for line in lines if most is not None else lines[:first]:
             self._line("    " + line, DIM)
+        if most is None and first is not None and len(lines) > first:
+            self._line(f"    … {len(lines) - first} more lines; --verbose shows them", DIM)
 
     def _plan(self, plan: Plan) -> None:
         before, self._steps[plan.plan_id] = self._steps.get(plan.plan_id, []), plan.entries
-        is_same = [entry.content for entry in before] == [entry.content for entry in plan.entries]
         for entry in plan.entries:
-            if not is_same or entry not in before:
-                mark = PLAN_MARKS.get(entry.status, "·")
+            if entry not in before:
+                mark = self._mark(self._plan_marks, entry.status)
                 self._line(f"  {mark} {escape_line(entry.content)}", DIM if entry.status == "completed" else PLAIN)
+        for gone in before:
+            if gone.content not in [entry.content for entry in plan.entries]:
+                self._line(f"  {self._mark(self._marks, 'cancelled')} {escape_line(gone.content)}", DIM)
         if plan.markdown is not None:
             self._block(plan.markdown)
+
+    def _mark(self, marks: dict[str, str], status: str) -> str:
+        return marks.get(status, marks[""])
 
     # --- writing
 
@@ -371,13 +384,10 @@ class ConsoleOutput:
         self._err.flush()
 
 
-def _described(content: Content) -> str:
-    match content:
-        case ImageContent() | AudioContent():
-            return escape_line(f"{content.mime_type}, {len(content.data) * 3 // 4:,} bytes")
-        case ResourceLink():
-            return escape_line(f"{content.title or content.name}: {content.uri}")
-        case Resource():
-            return escape_line(content.uri)
-        case _:
-            return "unknown content"
+def _are_same(out: TextIO, err: TextIO) -> bool:
+    """Return True if both streams go to the same file or pipe, as after `2>&1`."""
+    try:
+        first, second = os.fstat(out.fileno()), os.fstat(err.fileno())
+    except (OSError, ValueError):
+        return False
+    return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)

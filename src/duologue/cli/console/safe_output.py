@@ -44,6 +44,7 @@ class SafeOutput(io.TextIOBase):
 
     Attributes:
         trusted: The wrapped stream, for text that is already sanitized and contains our own escape sequences.
+        has_symbols: The locale names UTF-8, so that symbols are shown as they are.
         has_colour: Styles are shown; not with NO_COLOR (https://no-color.org) or on terminals without them.
     """
 
@@ -52,6 +53,8 @@ class SafeOutput(io.TextIOBase):
         self._is_terminal = stream.isatty()
         self._is_exact = is_exact and not self._is_terminal
         self._decoder = getincrementaldecoder("utf-8")("replace")
+        locale = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
+        self.has_symbols = "utf" in locale.lower()
         has_styles = os.environ.get("TERM") not in (None, "", "dumb")
         self.has_colour = self._is_terminal and has_styles and not os.environ.get("NO_COLOR")
 
