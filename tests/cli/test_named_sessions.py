@@ -94,6 +94,7 @@ def test_the_title_of_a_session_is_its_first_prompt(tmp_path: Path) -> None:
 
     assert [each.get("title") for each in listed(tmp_path, *agent)] == ["Fix the tests"]
     assert "  Fix the tests\n" in duologue(tmp_path, "sessions", *agent).stdout
+    assert "  Fix the tests\n" in duologue(tmp_path, "chat", *agent, stdin=":sessions\n").stderr
 
 
 def test_a_search_without_a_hit_exits_with_one(tmp_path: Path) -> None:
@@ -129,7 +130,8 @@ def test_prune_deletes_what_is_older_and_dry_run_only_lists_it(tmp_path: Path) -
     duologue(tmp_path, "run", "/echo two", "--record")
     folder = tmp_path / "data" / "duologue" / "recordings"
     old, new = sorted(folder.iterdir())
-    os.utime(old, (time.time() - 40 * 86_400,) * 2)
+    long_ago = time.time() - 40 * 86_400
+    os.utime(old, (long_ago, long_ago))
     would = duologue(tmp_path, "sessions", "prune", "--older-than", "30", "--dry-run")
 
     assert old.name in would.stdout

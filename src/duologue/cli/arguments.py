@@ -10,6 +10,8 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from duologue.cli.console.safe_output import Style, say
 from duologue.cli.exit_codes import UsageError
 from duologue.cli.mcp_servers import mcp_servers
@@ -25,7 +27,7 @@ from duologue.client.services.terminals import Terminals
 from duologue.client.services.workspace import Workspace
 from duologue.client.session import ClientSession
 from duologue.config.recordings import new_recording
-from duologue.config.sessions import OpenedSession, save_session, save_title, session_named
+from duologue.config.sessions import OpenedSession, opened_sessions, save_session, save_title, session_named
 from duologue.conversation.session_setup import McpServer, SessionInfo
 from duologue.errors import DuologueError, InvalidParams, MethodNotFound, ResourceNotFound
 from duologue.recording.recorder import Recorder
@@ -230,6 +232,13 @@ async def close_session(session: ClientSession) -> None:
 async def sessions_here(agent: RemoteAgent, cwd: str | Path) -> list[SessionInfo]:
     """Return the sessions of a directory; some agents ignore the filter and list all of theirs."""
     return [each for each in await agent.list_sessions(cwd=cwd) if _is_same_directory(each.cwd, cwd)]
+
+
+def with_titles(known: Sequence[SessionInfo], arguments: argparse.Namespace) -> list[SessionInfo]:
+    """Return the sessions with the first prompt as the title of each that has none, as far as it is known."""
+    opened = opened_sessions(name_of(arguments))
+    titles = {session_id: each.title for session_id, each in opened.items()}
+    return [each if each.title else replace(each, title=titles.get(each.session_id)) for each in known]
 
 
 def _is_same_directory(one: str, other: str | Path) -> bool:

@@ -21,6 +21,7 @@ from duologue.cli.arguments import (
     reopen_session,
     save_prompt,
     sessions_here,
+    with_titles,
 )
 from duologue.cli.console.chat_commands import completions, help_text, mentioned_files, settings_text, usage_text
 from duologue.cli.console.echo_filter import EchoFilter
@@ -207,7 +208,7 @@ class _Chat:
             case "sessions":
                 lines = (
                     f"  {escape_line(info.session_id)}  {escape_line(info.title or '')}".rstrip() + "\n"
-                    for info in await sessions_here(agent, self._cwd)
+                    for info in with_titles(await sessions_here(agent, self._cwd), self._arguments)
                 )
                 self._print("".join(lines) or "the agent has no stored session of this directory\n")
             case "resume":

@@ -11,18 +11,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 
-from duologue.cli.arguments import parse_key_values, sessions_here
+from duologue.cli.arguments import parse_key_values, sessions_here, with_titles
 from duologue.cli.console.login_prompt import login_advice
 from duologue.cli.console.safe_output import SafeOutput, safe
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.recordings import known_recordings, named_recording, read
-from duologue.cli.targets import name_of, target_of, versions_for
+from duologue.cli.targets import target_of, versions_for
 from duologue.client.agent import RemoteAgent
 from duologue.client.connect import connect
 from duologue.client.permissions.policy import Permissions
-from duologue.config.sessions import opened_sessions
 from duologue.conversation.items import Item, Message, ToolCall
 from duologue.conversation.session_setup import SessionInfo
 from duologue.errors import AuthenticationRequired, MethodNotFound, ProtocolViolation, RequestError
@@ -84,14 +82,7 @@ async def _run(arguments: argparse.Namespace, out: SafeOutput) -> ExitCode:
                 await browser.run(None, [], arguments)
             raise
         known.sort(key=lambda info: info.updated_at or "", reverse=True)
-        return await browser.run(agent, _with_titles(known, name_of(arguments)), arguments)
-
-
-def _with_titles(known: list[SessionInfo], agent: str) -> list[SessionInfo]:
-    """Return the sessions with the first prompt as the title of each that has none, as far as it is known."""
-    opened = opened_sessions(agent)
-    titles = {session_id: each.title for session_id, each in opened.items()}
-    return [each if each.title else replace(each, title=titles.get(each.session_id)) for each in known]
+        return await browser.run(agent, with_titles(known, arguments), arguments)
 
 
 def _directory(arguments: argparse.Namespace) -> str | None:
