@@ -15,6 +15,8 @@ async def answer(turn: Turn) -> None:
     if server in turn.mcp.states:
         await call(turn, server, name, json.loads(arguments or "{}"))
     else:
+        if not turn.mcp.states:
+            await turn.say("The client named no MCP servers.")
         await turn.say("".join(f"{tool.server} {tool.name}: {tool.description}\n" for tool in turn.mcp.tools))
         await turn.say("".join(f"{name} does not work: {why}\n" for name, why in turn.mcp.errors.items()))
 

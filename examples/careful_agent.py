@@ -28,6 +28,8 @@ async def answer(turn: Turn[CarefulSettings]) -> None:
         await write(turn, *rest.split(" ", 1))
     elif verb == "delete":
         await delete(turn, rest)
+    else:
+        await turn.say("Send `write FILE TEXT`, `delete FILE` or `plan`.")
 
 
 async def write(turn: Turn[CarefulSettings], name: str, text: str) -> None:

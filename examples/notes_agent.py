@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from duologue import Agent, Settings, Turn, choice, toggle
+from duologue.errors import ResourceNotFound
 
 
 class NotesSettings(Settings):  # modes and config options from one typed declaration
@@ -36,7 +37,10 @@ async def answer(turn: Turn[NotesSettings]) -> None:
     await turn.plan("Read the notes", "Answer")
     notes = turn.cwd / "notes.md"
     async with turn.tool("Read notes.md", kind="read") as read:  # leaving = completed, raising = failed
-        text = await turn.files.read(notes)  # the editor's unsaved text when it offers it
+        try:
+            text = await turn.files.read(notes)  # the editor's unsaved text when it offers it
+        except ResourceNotFound:
+            text = ""
         await read.show(text)
     if turn.settings.mode == "write":
         async with turn.tool("Write notes.md", kind="edit") as edit:

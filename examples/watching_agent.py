@@ -12,6 +12,9 @@ agent = Agent("watching", version="1.0")
 @agent.on_prompt
 async def answer(turn: Turn) -> None:
     verb, *command = shlex.split(turn.text)
+    if verb not in ("run", "serve") or not command:
+        await turn.say("Send `run COMMAND…` or `serve COMMAND…`.")
+        return
     try:
         await (serve(turn, command) if verb == "serve" else run(turn, command))
     except DuologueError as error:  # no such command, or the editor rejected it

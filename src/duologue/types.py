@@ -74,7 +74,12 @@ if TYPE_CHECKING:
     from duologue.conversation.updates import Update as Update
     from duologue.conversation.urls import host_of as host_of
     from duologue.conversation.work_state import BackgroundWork as BackgroundWork
+    from duologue.conversation.work_state import CompactionStatus as CompactionStatus
+    from duologue.conversation.work_state import Severity as Severity
+    from duologue.conversation.work_state import StopReason as StopReason
     from duologue.conversation.work_state import TokenUsage as TokenUsage
+    from duologue.conversation.work_state import ToolKind as ToolKind
+    from duologue.conversation.work_state import ToolStatus as ToolStatus
     from duologue.mcp.results import McpResult as McpResult
     from duologue.mcp.servers import McpServers as McpServers
     from duologue.mcp.tool_server.server import ToolServer as ToolServer
@@ -135,7 +140,9 @@ else:
                 "Update"
             ),
             "duologue.conversation.urls": "host_of",
-            "duologue.conversation.work_state": "BackgroundWork TokenUsage",
+            "duologue.conversation.work_state": (
+                "BackgroundWork CompactionStatus Severity StopReason TokenUsage ToolKind ToolStatus"
+            ),
             "duologue.mcp.results": "McpResult",
             "duologue.mcp.servers": "McpServers",
             "duologue.mcp.tool_server.server": "ToolServer",

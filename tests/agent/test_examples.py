@@ -189,3 +189,24 @@ def test_the_settings_of_editors_name_a_command_and_its_arguments() -> None:
     for block in blocks:
         [server] = block["agent_servers"].values()
         assert (server["command"][0], server["args"], server["env"]) == ("/", ["/path/to/notes_agent.py"], {})
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        "agent_with_mcp",
+        "careful_agent",
+        "langgraph_agent",
+        "notes_agent",
+        "pydantic_ai_agent",
+        "release_agent",
+        "remembering_agent",
+        "smallest_agent",
+        "watching_agent",
+        "wrap_program",
+    ],
+)
+async def test_every_agent_answers_hello_with_words(tmp_path: Path, example: str) -> None:
+    async with program(EXAMPLES / f"{example}.py", tmp_path, home=str(tmp_path)) as (client, _):
+        client.answer_permission()
+        assert await prompt(client, await client.new(), "hello") != ""

@@ -15,7 +15,6 @@ from duologue.agent.session import Session
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
 from duologue.conversation.content import ImageContent
-from duologue.errors import InternalError
 from duologue.schema import v1
 from tests.agent.wire_client import agent_with, client_for
 
@@ -133,20 +132,29 @@ async def test_a_cancelled_generator_cleans_up_inside_its_turn(tmp_path: Path) -
         assert cleaned == ["go"]
 
 
-async def test_an_object_that_is_no_coroutine_function_is_rejected_with_a_clear_message(tmp_path: Path) -> None:
+def test_an_object_that_is_no_coroutine_function_is_rejected_with_a_clear_message() -> None:
     def plain(prompt: str) -> str:
         return prompt
 
     async def nothing() -> str:
         return ""
 
-    targets: list[Any] = [plain, nothing]
-    for target in targets:
-        agent = as_agent(target)
-        agent._debug = True
-        async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
-            with pytest.raises(InternalError, match=r"async generator|must take the prompt"):
-                await client.prompt(await client.new(), "x")
+    class Silent:
+        pass
+
+    class Sync:
+        def prompt(self, prompt: str) -> str:
+            return prompt
+
+    targets: list[tuple[Any, str]] = [
+        (plain, "plain .*is not a coroutine function"),
+        (nothing, "must take one parameter"),
+        (Silent, "the class Silent needs a method `async def prompt"),
+        (Sync, "Sync.prompt .*is not a coroutine function"),
+    ]
+    for target, message in targets:
+        with pytest.raises(TypeError, match=message):
+            as_agent(target)
 
 
 def test_an_agent_is_itself() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from duologue.agent.settings import Settings, choice, toggle
 from duologue.agent.turn import Turn
+from duologue.conversation.work_state import STOP_REASONS, StopReason
 from duologue.errors import InternalError, RequestError
 from duologue.protocol.v1.settings import config_option_from_wire
 from duologue.runtime.handlers import Context
@@ -148,8 +149,8 @@ async def test_a_second_prompt_waits_for_the_first_and_a_cancel_ends_both(tmp_pa
         assert "five" not in running
 
 
-@pytest.mark.parametrize("reason", ["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"])
-async def test_every_stop_reason_can_be_returned_or_reached_from_anywhere(tmp_path: Path, reason: str) -> None:
+@pytest.mark.parametrize("reason", STOP_REASONS)
+async def test_every_stop_reason_can_be_returned_or_reached_from_anywhere(tmp_path: Path, reason: StopReason) -> None:
     async def answer(turn: Turn[Settings]) -> str | None:
         if turn.text == "stop":
             turn.stop(reason)

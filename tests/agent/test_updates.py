@@ -23,6 +23,7 @@ from duologue.conversation.updates import (
     TerminalPart,
     UnrecognizedUpdate,
 )
+from duologue.conversation.work_state import TOOL_KINDS, ToolKind
 from duologue.errors import InternalError
 from duologue.schema import v1
 from tests.agent.wire_client import EVERYTHING, RecordingClient, agent_with, client_for
@@ -60,10 +61,8 @@ async def test_pieces_of_one_message_share_an_id_and_another_message_has_another
 
 
 @pytest.mark.rule(45, 88, 89, 90)
-@pytest.mark.parametrize(
-    "kind", ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"]
-)
-async def test_a_tool_call_can_say_everything_a_tool_call_can_say(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", TOOL_KINDS)
+async def test_a_tool_call_can_say_everything_a_tool_call_can_say(tmp_path: Path, kind: ToolKind) -> None:
     async def answer(turn: Turn[Settings]) -> None:
         async with turn.tool(
             "Work", kind, name="work", locations=["a.txt", Location("b.txt", 7)], raw_input=[1, None], meta={"m": 1}

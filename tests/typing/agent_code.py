@@ -24,6 +24,7 @@ class Release:
 
 agent = Agent("notes", settings=NotesSettings, store="~/notes")
 plain: Agent[Settings] = Agent("plain", store=MemoryStore())
+bare = Agent("bare")
 assert_type(agent, Agent[NotesSettings])
 
 
@@ -51,6 +52,12 @@ async def answer_without_type_arguments(turn: Turn) -> str:
     return "end_turn"
 
 
+@bare.on_prompt
+async def answer_of_a_bare_agent(turn: Turn) -> None:
+    """`Agent("x")` needs no annotation."""
+    await turn.say(turn.text)
+
+
 @plain.on_open
 async def opened(session: Session) -> None:
     assert_type(session, Session[Any])
@@ -69,7 +76,11 @@ async def mistakes(turn: Turn[NotesSettings]) -> None:
     turn.settings.unknown  # type: ignore[attr-defined]  # noqa: B018
     await turn.say(1)  # type: ignore[arg-type]
     await turn.report_usage(1, 2)  # type: ignore[call-arg]
+    await turn.tool("x").update(status="done")  # type: ignore[arg-type]
     await turn.set_option(deep=1.5)  # type: ignore[arg-type]
+    turn.tool("x", kind="write")  # type: ignore[arg-type]
+    await turn.notify("x", severity="warn")  # type: ignore[arg-type]
+    turn.say("x")  # type: ignore[unused-coroutine]
     Agent("x", versions=(1, 2))  # type: ignore[call-arg]
     Agent("x", accepts=("video",))  # type: ignore[arg-type]
 

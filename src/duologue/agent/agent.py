@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, cast
 
 from duologue.agent.client_connection import ClientConnection
+from duologue.agent.diagnostics.handlers import check_handler, check_hook
+from duologue.agent.diagnostics.unawaited import watch_unawaited
 from duologue.agent.extension import Extension
 from duologue.agent.hosting.stdio import read_command_line, serve_stdio
 from duologue.agent.prompt_queue import CANCEL_SECONDS
@@ -137,11 +139,13 @@ class Agent(Generic[S]):
 
     def on_prompt(self, handler: Callable[[Turn[S]], Awaitable[Any]]) -> Callable[[Turn[S]], Awaitable[Any]]:
         """Register the handler of prompts; it returns nothing for `end_turn`, or another stop reason."""
+        check_handler("prompt handler", handler, "turn")
         self._prompt_handler = handler
         return handler
 
     def on_open(self, hook: Callable[[Session[S]], Awaitable[None]]) -> Callable[[Session[S]], Awaitable[None]]:
         """Register a hook that is awaited with each session before it is announced: new, loaded, resumed or forked."""
+        check_handler("hook for opened sessions", hook, "session")
         self._open_hooks.append(hook)
         return hook
 
@@ -150,6 +154,7 @@ class Agent(Generic[S]):
 
         The hook sees the method and the attached `_meta`, and may attach `_meta` to the response. It must not block.
         """
+        check_hook("hook for requests", hook, "request")
         self._request_hooks.append(hook)
         return hook
 
@@ -171,6 +176,7 @@ class Agent(Generic[S]):
             raise ValueError(f"a command name must not be empty or contain a slash or whitespace: {name!r}")
 
         def register(handler: T) -> T:
+            check_handler("slash command", handler, "turn", "argument")
             self._commands[name] = (AvailableCommand(name, description, hint, meta), handler)
             return handler
 
@@ -202,6 +208,7 @@ class Agent(Generic[S]):
         """
 
         def register(handler: T) -> T:
+            check_handler("login method", handler, optional=["credentials"])
             self._auth_methods[method_id] = (
                 AuthMethod(method_id=method_id, name=name, description=description, meta=meta),
                 handler,
@@ -234,6 +241,7 @@ class Agent(Generic[S]):
 
     def on_logout(self, handler: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         """Register the handler that logs the user out."""
+        check_handler("logout handler", handler)
         self._logout_handler = handler
         return handler
 
@@ -244,6 +252,7 @@ class Agent(Generic[S]):
 
         With `login_required`, it also decides whether the user has to log in.
         """
+        check_handler("login status handler", handler)
         self._status_handler = handler
         return handler
 
@@ -268,6 +277,7 @@ class Agent(Generic[S]):
             transport: Where the client is.
             observers: Called with the direction and bytes of every frame.
         """
+        watch_unawaited()
         handlers = Handlers()
         client = ClientConnection(self)
         negotiator = VersionNegotiator(client, handlers, self._protocol_versions, self._unstable)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from duologue.agent.terminal import open_terminal
-from duologue.conversation.work_state import TerminalExit
+from duologue.conversation.work_state import TerminalExit, ToolStatus
 
 if TYPE_CHECKING:
     from duologue.agent.tool_call import ToolCallHandle
@@ -104,6 +104,6 @@ async def _run(
         "timedOut": result.timed_out,
     }
     tool.on_cancel = None
-    status = "cancelled" if tool.is_cancelled else "completed" if result.ok else "failed"
+    status: ToolStatus = "cancelled" if tool.is_cancelled else "completed" if result.ok else "failed"
     await tool.update(status=status, raw_output=raw_output)
     return result

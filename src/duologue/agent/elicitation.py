@@ -43,9 +43,16 @@ async def elicit(client: ClientProxy, elicitation: Elicitation) -> ElicitationAn
         return ElicitationAnswer(action="cancel")
 
 
-async def elicit_form(client: ClientProxy, elicitation: Elicitation, form: type[F]) -> F | None:
-    """Send a form to the client; return the user's input, or `None` unless it was accepted and is valid."""
-    answer = await elicit(client, elicitation)
+async def elicit_form(
+    client: ClientProxy, session_id: str, form: type[F], message: str, tool_call_id: str | None
+) -> F | None:
+    """Send a form, if the client supports forms; return the input, or `None` unless it was accepted and is valid."""
+    schema = form_schema(form)
+    if not client.capabilities.forms:
+        return None
+    answer = await elicit(
+        client, Elicitation(message=message, session_id=session_id, tool_call_id=tool_call_id, schema=schema)
+    )
     if answer.action != "accept":
         return None
     try:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, get_type_hints
 
+from duologue.agent.diagnostics.handlers import check_handler
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification
 from duologue.schema.codec import check_readable
@@ -37,9 +38,8 @@ class Extension:
 
 def _types_of(handler: Callable[..., Any]) -> tuple[Any, Any]:
     """Return the types of parameter and result from the annotations; without any, a JSON object."""
+    check_handler("custom method", handler, "params")
     hints = get_type_hints(handler)
-    parameters = list(inspect.signature(handler).parameters)
-    if len(parameters) != 1:
-        raise TypeError(f"a custom method must take one parameter, but {handler!r} takes {len(parameters)}")
+    parameter = next(iter(inspect.signature(handler).parameters))
     result = hints.get("return", Any)
-    return hints.get(parameters[0], dict[str, Any]), dict[str, Any] if result is type(None) else result
+    return hints.get(parameter, dict[str, Any]), dict[str, Any] if result is type(None) else result

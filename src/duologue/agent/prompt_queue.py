@@ -119,6 +119,11 @@ class PromptQueue:
         for prompt in list(self._waiting):
             prompt.cancel()
 
+    @property
+    def running_turn(self) -> Turn[Any] | None:
+        """The turn whose handler runs, if there is one."""
+        return self._waiting[0].turn if self._waiting else None
+
     async def end(self) -> None:
         """Cancel all prompts and wait until each has ended or was abandoned."""
         self.cancel()
@@ -193,12 +198,14 @@ class PromptQueue:
             return "cancelled"
         if task.cancelled():
             return "cancelled"
+        stop: StopTurn | None = None
         if raised is not None:
             stop = _stop_in(raised)
             if stop is None:
                 raise raised
-            return stop.reason
-        return _as_reason(task.result())
+        if prompt.turn._unawaited is not None:
+            raise InternalError(prompt.turn._unawaited)
+        return _as_reason(task.result()) if stop is None else stop.reason
 
 
 async def _guarded(handle: Callable[[Turn[Any]], Awaitable[Any]], turn: Turn[Any]) -> Any:

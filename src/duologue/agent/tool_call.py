@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 import msgspec
 
+from duologue.agent.diagnostics.values import check_tool_call
 from duologue.agent.permissions import PendingPermission, request_permission
 from duologue.agent.turn_exceptions import ToolCancelled
 from duologue.conversation.content import Content, JsonObject, as_content
@@ -23,7 +24,7 @@ from duologue.conversation.updates import (
     ToolContent,
     UnknownPart,
 )
-from duologue.conversation.work_state import FINAL_STATUSES
+from duologue.conversation.work_state import FINAL_STATUSES, ToolKind, ToolStatus
 from duologue.protocol.values import PERMISSION_OPTIONS, PermissionOption
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class ToolCallHandle:
         turn: Turn[Any],
         tool_call_id: str,
         title: str,
-        kind: str,
+        kind: ToolKind,
         *,
         name: str | None = None,
         locations: Iterable[str | Path | Location] = (),
@@ -55,6 +56,7 @@ class ToolCallHandle:
         cancellable: bool = False,
         meta: JsonObject | None = None,
     ) -> None:
+        check_tool_call(kind)
         self.tool_call_id = tool_call_id
         self.is_cancelled = False
         self.on_cancel: Callable[[], Awaitable[None]] | None = None
@@ -77,9 +79,9 @@ class ToolCallHandle:
         """Everything that was sent about the tool call so far."""
 
     @property
-    def status(self) -> str:
+    def status(self) -> ToolStatus:
         """The current status: `pending`, `in_progress`, `completed`, `failed` or `cancelled`."""
-        return str(self._known.status)
+        return cast("ToolStatus", self._known.status)
 
     async def __aenter__(self) -> Self:
         await self._turn.update(self._known)
@@ -118,7 +120,7 @@ class ToolCallHandle:
         else:
             await self.fail(f"{type(error).__name__}: {error}")
 
-    async def show(self, *parts: Part, replace: bool = False, status: str | None = None) -> None:
+    async def show(self, *parts: Part, replace: bool = False, status: ToolStatus | None = None) -> None:
         """Add content to the tool call: text, a content block, a `FileChange` or a terminal.
 
         Args:
@@ -129,7 +131,9 @@ class ToolCallHandle:
         shown = [] if replace else self._content
         await self.update(status=status, content=[*shown, *(_as_part(part) for part in parts)])
 
-    async def diff(self, path: str | Path, old: str | None, new: str | None, *, status: str | None = None) -> None:
+    async def diff(
+        self, path: str | Path, old: str | None, new: str | None, *, status: ToolStatus | None = None
+    ) -> None:
         """Show a change to a file; `old` is `None` for a new file, `new` is `None` for a deleted one."""
         await self.show(FileChange(str(path), old, new), status=status)
 
@@ -142,8 +146,8 @@ class ToolCallHandle:
         self,
         *,
         title: str | None = None,
-        kind: str | None = None,
-        status: str | None = None,
+        kind: ToolKind | None = None,
+        status: ToolStatus | None = None,
         content: list[ToolContent] | None = None,
         locations: list[Location] | None = None,
         raw_input: Any = UNSET,
@@ -155,6 +159,7 @@ class ToolCallHandle:
         The first change of another field than the status moves a pending tool call to `in_progress`, and so does its
         completion: clients always see `in_progress` in between.
         """
+        check_tool_call(kind, status)
         if self.status == "pending":
             if status == "completed":
                 await self._turn.update(self._patch(status="in_progress"))

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from duologue.agent.command import OUTPUT_LIMIT, CommandResult, run_command
-from duologue.agent.elicitation import check_url, elicit, elicit_form, form_schema
+from duologue.agent.diagnostics.values import check_compaction, check_severity, check_step, check_stop_reason
+from duologue.agent.elicitation import check_url, elicit, elicit_form
 from duologue.agent.files import Files
 from duologue.agent.settings import S
 from duologue.agent.terminal import TerminalHandle, open_terminal
@@ -34,7 +35,7 @@ from duologue.conversation.updates import (
     Update,
     UsageUpdate,
 )
-from duologue.conversation.work_state import STOP_REASONS, TokenUsage
+from duologue.conversation.work_state import CompactionStatus, Severity, StopReason, TokenUsage, ToolKind
 from duologue.errors import InvalidParams
 from duologue.protocol.meta import current_attachment
 from duologue.protocol.values import ClientCapabilities, Elicitation
@@ -69,6 +70,7 @@ class Turn(Generic[S]):
         self.files = Files(session)
         self.tokens: TokenUsage | None = None
         self._is_over = False
+        self._unawaited: str | None = None
         self._message: tuple[Role, str] | None = None
         self._chunks: tuple[Role, str, TextTemplate] | None = None
         self._compactions: set[str] = set()
@@ -123,6 +125,8 @@ class Turn(Generic[S]):
     async def plan(self, *entries: str | PlanEntry, plan_id: str | None = None) -> None:
         """Send the complete plan, replacing the one before."""
         steps = [PlanEntry(entry) if isinstance(entry, str) else entry for entry in entries]
+        for step in steps:
+            check_step(step.status, step.priority)
         await self.update(PlanUpdate(entries=steps, plan_id=plan_id))
 
     async def plan_document(self, plan_id: str, *, uri: str | None = None, markdown: str | None = None) -> None:
@@ -149,10 +153,11 @@ class Turn(Generic[S]):
         known_cost = UNSET if cost is None else cost
         await self.update(UsageUpdate(used=used, size=size, cost=known_cost, currency=currency))
 
-    async def notify(self, title: str, *, severity: str = "info", description: str | None = None) -> None:
+    async def notify(self, title: str, *, severity: Severity = "info", description: str | None = None) -> None:
         """Show a notice that is not part of the conversation; clients without notices ignore it (unstable)."""
         if not title:
             raise ValueError("the title of a notice must not be empty")
+        check_severity(severity)
         await self.update(NoticeUpdate(severity=severity, title=title, description=description))
 
     async def set_title(self, title: str | None) -> None:
@@ -160,7 +165,12 @@ class Turn(Generic[S]):
         await self.update(InfoUpdate(title=title))
 
     async def report_compaction(
-        self, compaction_id: str, status: str, *, summary: str | list[Content] | None = None, error: str | None = None
+        self,
+        compaction_id: str,
+        status: CompactionStatus,
+        *,
+        summary: str | list[Content] | None = None,
+        error: str | None = None,
     ) -> None:
         """Report that the context is being compacted (unstable).
 
@@ -171,6 +181,7 @@ class Turn(Generic[S]):
             summary: What replaces the context.
             error: Why it failed.
         """
+        check_compaction(status)
         blocks = [as_content(summary)] if isinstance(summary, str) else summary
         await self.update(
             CompactionUpdate(
@@ -248,7 +259,7 @@ class Turn(Generic[S]):
     def tool(
         self,
         title: str,
-        kind: str = "other",
+        kind: ToolKind = "other",
         *,
         name: str | None = None,
         tool_call_id: str | None = None,
@@ -332,10 +343,9 @@ class Turn(Generic[S]):
         """
         await self.session.set_option(**values)
 
-    def stop(self, reason: str) -> NoReturn:
+    def stop(self, reason: StopReason) -> NoReturn:
         """End the turn here with another stop reason: `refusal`, `max_tokens`, `max_turn_requests`."""
-        if reason not in STOP_REASONS:
-            raise ValueError(f"{reason!r} is not a stop reason; use one of {', '.join(STOP_REASONS)}")
+        check_stop_reason(reason)
         raise StopTurn(reason)
 
     # --- requests to the user
@@ -355,16 +365,8 @@ class Turn(Generic[S]):
             TypeError: The dataclass cannot be a form, or asks for a secret.
         """
         self._check_open()
-        schema = form_schema(form)
-        if not self.client_capabilities.forms:
-            return None
-        elicitation = Elicitation(
-            message=message,
-            session_id=self.session.id,
-            tool_call_id=None if tool is None else tool.tool_call_id,
-            schema=schema,
-        )
-        return await elicit_form(self.session._client, elicitation, form)
+        tool_call_id = None if tool is None else tool.tool_call_id
+        return await elicit_form(self.session._client, self.session.id, form, message, tool_call_id)
 
     async def elicit_url(self, message: str, url: str, *, elicitation_id: str | None = None) -> bool:
         """Ask the user to visit a URL; return True if they agreed.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -11,8 +11,19 @@ from duologue.conversation.content import JsonObject
 FINAL_STATUSES = ("completed", "failed", "cancelled")
 """The statuses in which a tool call or a compaction has ended; only `cancelled` may become another one of them."""
 
-STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
-"""How a turn ends, by the protocol."""
+StopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
+ToolKind: TypeAlias = Literal[
+    "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"
+]
+ToolStatus: TypeAlias = Literal["pending", "in_progress", "paused", "completed", "failed", "cancelled"]
+CompactionStatus: TypeAlias = Literal["in_progress", "completed", "failed", "cancelled"]
+Severity: TypeAlias = Literal["info", "warning", "error"]
+
+STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
+TOOL_KINDS: tuple[ToolKind, ...] = get_args(ToolKind)
+TOOL_STATUSES: tuple[ToolStatus, ...] = get_args(ToolStatus)
+COMPACTION_STATUSES: tuple[CompactionStatus, ...] = get_args(CompactionStatus)
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 
 class TokenUsage(Struct, frozen=True, kw_only=True, omit_defaults=True):

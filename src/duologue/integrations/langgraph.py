@@ -31,8 +31,10 @@ from langgraph.errors import GraphRecursionError
 from langgraph.types import Command
 
 from duologue.agent.agent import Agent
+from duologue.agent.diagnostics.values import check_tool_call
 from duologue.agent.turn import Turn
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
+from duologue.conversation.work_state import ToolKind
 from duologue.integrations.tool_calls import ToolCalls
 from duologue.protocol.feature_filter import Unstable
 from duologue.store.memory import MemoryStore
@@ -51,7 +53,7 @@ def acp_agent(
     *,
     name: str = "langgraph",
     version: str = "0.0.0",
-    kinds: Mapping[str, str] | None = None,
+    kinds: Mapping[str, ToolKind] | None = None,
     on_interrupt: OnInterrupt | None = None,
     config: Mapping[str, Any] | None = None,
     mcp: bool = False,
@@ -71,6 +73,8 @@ def acp_agent(
             `config["configurable"]["mcp_tools"]`; needs the extra `mcp`.
         unstable: Unstable features to offer; see `Agent`.
     """
+    for kind in (kinds or {}).values():
+        check_tool_call(kind)
     served: Agent[Any] = Agent(
         name,
         version=version,
@@ -95,7 +99,7 @@ class _Run:
         self,
         graph: Any,
         turn: Turn[Any],
-        kinds: Mapping[str, str] | None,
+        kinds: Mapping[str, ToolKind] | None,
         on_interrupt: OnInterrupt | None,
         config: Mapping[str, Any],
     ) -> None:

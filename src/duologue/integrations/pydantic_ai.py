@@ -39,10 +39,11 @@ from pydantic_ai.messages import (
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 
 from duologue.agent.agent import Agent
+from duologue.agent.diagnostics.values import check_tool_call
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn import Turn
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
-from duologue.conversation.work_state import TokenUsage
+from duologue.conversation.work_state import TokenUsage, ToolKind
 from duologue.errors import RequestError
 from duologue.integrations.tool_calls import ToolCalls
 from duologue.protocol.feature_filter import Unstable
@@ -65,7 +66,7 @@ def acp_agent(
     name: str | None = None,
     version: str = "0.0.0",
     deps: Callable[[Turn[Any]], D] | None = None,
-    kinds: Mapping[str, str] | None = None,
+    kinds: Mapping[str, ToolKind] | None = None,
     unstable: Unstable = False,
 ) -> Agent[Any]:
     """Return an `Agent` that answers prompts with this one; sessions are stored in memory, see `persist_sessions`.
@@ -78,6 +79,8 @@ def acp_agent(
         kinds: Kinds of tools by name, where the name alone is not enough: `{"deploy": "execute"}`.
         unstable: Unstable features to offer; see `Agent`.
     """
+    for kind in (kinds or {}).values():
+        check_tool_call(kind)
     served: Agent[Any] = Agent(
         name or agent.name or "pydantic-ai",
         version=version,
@@ -103,7 +106,7 @@ class _Run:
         agent: PydanticAgent[Any, Any],
         turn: Turn[Any],
         deps: Callable[[Turn[Any]], Any] | None,
-        kinds: Mapping[str, str] | None,
+        kinds: Mapping[str, ToolKind] | None,
     ) -> None:
         self._agent = agent
         self._turn = turn

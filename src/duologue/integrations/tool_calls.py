@@ -9,9 +9,9 @@ from typing import Any
 
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn import Turn
-from duologue.conversation.work_state import FINAL_STATUSES
+from duologue.conversation.work_state import FINAL_STATUSES, ToolKind
 
-_WORDS: list[tuple[str, str]] = [
+_WORDS: list[tuple[ToolKind, str]] = [
     ("delete", "delete|remove|unlink"),
     ("move", "move|rename"),
     ("execute", "run|exec|execute|shell|bash|terminal|command"),
@@ -31,13 +31,13 @@ class ToolCalls(AsyncExitStack):
         kinds: Kinds of tools by name; others are guessed.
     """
 
-    def __init__(self, turn: Turn[Any], kinds: Mapping[str, str] | None) -> None:
+    def __init__(self, turn: Turn[Any], kinds: Mapping[str, ToolKind] | None) -> None:
         super().__init__()
         self.handles: dict[str, ToolCallHandle] = {}
         self._turn = turn
         self._kinds = kinds or {}
 
-    def kind_of(self, name: str) -> str:
+    def kind_of(self, name: str) -> ToolKind:
         """Return the kind that the author gave, or a guess."""
         return self._kinds.get(name) or guess_tool_kind(name)
 
@@ -60,7 +60,7 @@ class ToolCalls(AsyncExitStack):
         await tool.update(status="completed", raw_output=raw_output)
 
 
-def guess_tool_kind(name: str) -> str:
+def guess_tool_kind(name: str) -> ToolKind:
     """Return the kind: `read_file` is `read`, `run_tests` is `execute`, `frobnicate` is `other`."""
     words = set(re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()))
     return next((kind for kind, known in _WORDS if words & set(known.split("|"))), "other")

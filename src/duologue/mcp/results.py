@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from duologue.conversation.content import Content, JsonObject, UnknownContent, text_of
 from duologue.conversation.updates import ContentPart, ToolContent
+from duologue.conversation.work_state import ToolStatus
 from duologue.protocol.v1.content import from_wire, to_wire
 from duologue.schema import v1
 from duologue.schema.base import JsonValue
@@ -41,7 +42,7 @@ class McpResult(Struct, frozen=True, kw_only=True):
         return text_of(self.content)
 
     @property
-    def status(self) -> str:
+    def status(self) -> ToolStatus:
         """The final status of the tool call: `completed` or `failed`."""
         return "failed" if self.is_error else "completed"
 

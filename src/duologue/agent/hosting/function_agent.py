@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 from duologue.agent.agent import Agent
+from duologue.agent.diagnostics.handlers import check_handler
 from duologue.agent.session import Session
 from duologue.agent.turn import Turn
 from duologue.conversation.content import Content
@@ -38,6 +39,10 @@ def as_agent(target: Answer | type | Agent[Any], *, name: str | None = None) -> 
     shown = name or str(getattr(target, "__name__", "agent")).replace("_", "-").lower()
     agent: Agent[Any] = Agent(shown, store=MemoryStore())
     if isinstance(target, type):
+        method: Answer | None = getattr(target, "prompt", None)
+        if method is None:
+            raise TypeError(f"the class {target.__name__} needs a method `async def prompt(self, prompt): …`")
+        check_handler("method `prompt`", method, "self", "prompt", may_yield=True)
         instances: WeakKeyDictionary[Session[Any], Any] = WeakKeyDictionary()
 
         @agent.on_open
@@ -49,6 +54,7 @@ def as_agent(target: Answer | type | Agent[Any], *, name: str | None = None) -> 
         async def answer_with_instance(turn: Turn[Any]) -> Any:
             return await _answer(instances[turn.session].prompt, turn)
     else:
+        check_handler("function that answers prompts", target, "prompt", may_yield=True)
 
         @agent.on_prompt
         async def answer_with_function(turn: Turn[Any]) -> Any:

@@ -17,7 +17,7 @@ from duologue.conversation.content import (
     ResourceLink,
     TextContent,
 )
-from duologue.conversation.updates import PlanEntry
+from duologue.conversation.updates import NoticeUpdate, PlanEntry
 from duologue.conversation.work_state import TokenUsage
 
 STEPS = ("Look around", "Do the work", "Check the result")
@@ -86,7 +86,8 @@ async def usage(turn: Turn[BuiltinSettings], argument: str) -> None:
 async def notice(turn: Turn[BuiltinSettings], argument: str) -> None:
     """Send a notice; only clients with notices see it."""
     severity = argument.strip() or "info"
-    await turn.notify("This is a notice", severity=severity, description="It is no part of the conversation.")
+    description = "It is no part of the conversation."
+    await turn.update(NoticeUpdate(severity=severity, title="This is a notice", description=description))
     await turn.say(_seen(f"There was a notice of severity `{severity}`", turn.client_capabilities.notices))
 
 

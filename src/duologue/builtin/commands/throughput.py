@@ -11,6 +11,7 @@ from duologue.builtin.settings import BuiltinSettings
 from duologue.builtin.slash_command import command, number_in, seconds_in
 from duologue.conversation.content import TextContent
 from duologue.conversation.updates import MessageChunk
+from duologue.conversation.work_state import TOOL_KINDS
 from duologue.errors import ConnectionLost
 
 SLOW_SECONDS = 10.0
@@ -21,8 +22,6 @@ WAIT_SECONDS = 600.0
 
 STUBBORN_SECONDS = 2.0
 """How long `/stubborn` goes on after it was cancelled."""
-
-KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
 
 
 @command("stream", "Send N message chunks", shows="message chunks, back-pressure", hint="N")
@@ -35,9 +34,9 @@ async def stream(turn: Turn[BuiltinSettings], argument: str) -> None:
 @command("tools", "Show N tool calls of every kind and status", shows="tool calls", hint="N")
 async def tools(turn: Turn[BuiltinSettings], argument: str) -> None:
     """Show all kinds of tool calls; every fourth fails."""
-    count = number_in(argument, len(KINDS), 100_000)
+    count = number_in(argument, len(TOOL_KINDS), 100_000)
     for number in range(count):
-        kind = KINDS[number % len(KINDS)]
+        kind = TOOL_KINDS[number % len(TOOL_KINDS)]
         async with turn.tool(f"Example {number + 1}: {kind}", kind=kind, raw_input={"number": number}) as tool:
             await tool.show(f"This is what a tool of kind `{kind}` shows.")
             if number % 4 == 3:

@@ -1,0 +1,78 @@
+"""Find methods of a turn that were called without `await`: nothing was sent, so the turn fails and names the line."""
+
+from __future__ import annotations
+
+import linecache
+import logging
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import CoroutineType, FrameType
+from typing import Any
+
+from duologue.agent.files import Files
+from duologue.agent.session import Session
+from duologue.agent.tool_call import ToolCallHandle
+from duologue.agent.turn import Turn
+
+_log = logging.getLogger("duologue.agent")
+
+_HOOK = "_warn_unawaited_coroutine"
+"""The function of `warnings` that the interpreter calls with a coroutine that was never awaited."""
+
+_PACKAGE = str(Path(__file__).parents[2])
+
+
+def watch_unawaited() -> None:
+    """Record calls without `await` in their turns, from now on and in the whole process.
+
+    The interpreter reports them itself, so that calls with `await` cost nothing more. Without its hook it still prints
+    its own warning.
+    """
+    warn: Callable[[Any], None] | None = getattr(warnings, _HOOK, None)
+    if warn is None or hasattr(warn, "is_watching_turns"):
+        return
+
+    def record(coroutine: Any) -> None:
+        turn = _turn_of(coroutine)
+        if turn is None or turn._is_over:
+            warn(coroutine)
+            return
+        name = coroutine.__name__
+        file, line = _location_of_call(coroutine, sys._getframe(1))
+        where = f"at {Path(file).name}:{line}" if line else "(`duologue dev` shows the line)"
+        turn._unawaited = turn._unawaited or f"`{name}` was called without `await` {where}; write `await ….{name}(…)`"
+        _log.error("`%s` was called without `await`, so nothing was sent%s", name, f": {file}:{line}" if line else "")
+
+    record.is_watching_turns = True  # type: ignore[attr-defined]
+    setattr(warnings, _HOOK, record)
+
+
+def _turn_of(coroutine: Any) -> Turn[Any] | None:
+    """Return the turn whose method made the coroutine; None for every other coroutine."""
+    if not isinstance(coroutine, CoroutineType) or not coroutine.cr_code.co_filename.startswith(_PACKAGE):
+        return None
+    owner = None if coroutine.cr_frame is None else coroutine.cr_frame.f_locals.get("self")
+    match owner:
+        case Turn():
+            return owner  # pyright: ignore[reportUnknownVariableType]
+        case ToolCallHandle():
+            return owner._turn
+        case Session():
+            return owner._prompts.running_turn
+        case Files():
+            return owner._session._prompts.running_turn
+        case _:
+            return None
+
+
+def _location_of_call(coroutine: Any, frame: FrameType) -> tuple[str, int]:
+    """Return file and line of the call; no line if the coroutine was stored in a variable and dropped elsewhere."""
+    if coroutine.cr_origin:  # tracked in development: `sys.set_coroutine_origin_tracking_depth`
+        file, line, _ = coroutine.cr_origin[0]
+        return file, line
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    source = linecache.getline(file, line)
+    is_call = not file.startswith(_PACKAGE) and (not source or coroutine.__name__ in source)
+    return (file, line) if is_call else ("", 0)
