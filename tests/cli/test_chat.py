@@ -25,7 +25,7 @@ def test_our_own_commands_begin_with_a_colon_and_say_what_is_wrong(tmp_path: Pat
     ended = duologue(tmp_path, "chat", stdin="\n".join([*lines, ":quit", "/echo never sent"]))
 
     assert (ended.returncode, ended.stdout) == (0, "")
-    assert ":resume ID" in ended.stderr
+    assert ":resume [ID]" in ended.stderr
     assert "unknown command :nothing" in ended.stderr
     assert "  model = echo-2  (echo-1, echo-2)" in ended.stderr
     assert "  /tour  Show the main things in one turn" in ended.stderr
@@ -176,6 +176,59 @@ def test_commands_settings_and_files_are_completed(tmp_path: Path) -> None:
         console.complete("architect")
         console.type("\r")
         console.until("mode = architect")
+        console.type(":quit\r")
+
+        assert console.wait() == 0
+
+
+@TERMINALS
+def test_a_prompt_may_have_several_lines(tmp_path: Path, kind: str) -> None:
+    with terminal(tmp_path, "chat", TERM=kind) as console:
+        console.until("Ctrl-D exits.")
+        console.type("/echo one\\\r")
+        console.type("two\r")
+        console.until("You said: one")
+        console.until("two")
+        console.until("(end_turn")
+        console.type(":quit\r")
+
+        assert console.wait() == 0
+
+
+def test_alt_enter_starts_a_new_line(tmp_path: Path) -> None:
+    with terminal(tmp_path, "chat") as console:
+        console.until("›")
+        console.type("/echo one\x1b\rtwo\r")
+        console.until("You said: one")
+        console.until("(end_turn")
+        console.type(":quit\r")
+
+        assert console.wait() == 0
+        assert console.text.count("(end_turn") == 1
+
+
+@TERMINALS
+def test_a_session_to_resume_is_chosen_by_its_title(tmp_path: Path, kind: str) -> None:
+    assert duologue(tmp_path, "run", "/think of the sea").returncode == 0
+    with terminal(tmp_path, "chat", TERM=kind) as console:
+        console.until("Ctrl-D exits.")
+        console.type(":resume\r")
+        console.until("1. /think of the sea")
+        console.until("Your choice (")
+        console.type("1\r")
+        console.until("switched to session ")
+        console.type(":quit\r")
+
+        assert console.wait() == 0
+
+
+def test_a_line_says_what_a_silent_agent_is_doing(tmp_path: Path) -> None:
+    with terminal(tmp_path, "chat") as console:
+        console.until("Ctrl-D exits.")
+        console.type("/cancel-me\r")
+        console.until("running: Wait to be cancelled (")
+        console.interrupt()
+        console.until("(cancelled")
         console.type(":quit\r")
 
         assert console.wait() == 0

@@ -23,13 +23,21 @@ from duologue.cli.arguments import (
     sessions_here,
     with_titles,
 )
-from duologue.cli.console.chat_commands import completions, help_text, mentioned_files, settings_text, usage_text
+from duologue.cli.console.chat_commands import (
+    completions,
+    help_text,
+    mentioned_files,
+    session_line,
+    settings_text,
+    usage_text,
+)
 from duologue.cli.console.echo_filter import EchoFilter
 from duologue.cli.console.form_prompt import FormPrompt
 from duologue.cli.console.interrupts import Interrupts
 from duologue.cli.console.line_editor import LineEditor, editor_for
 from duologue.cli.console.line_reader import LineReader, is_interactive, terminal_to_ask
 from duologue.cli.console.login_prompt import login_advice, terminal_login
+from duologue.cli.console.menu import Menu
 from duologue.cli.console.permission_prompt import PermissionPrompt
 from duologue.cli.console.renderer import ConsoleOutput
 from duologue.cli.console.summaries import TurnSummary
@@ -45,6 +53,7 @@ from duologue.client.services.elicitation import ElicitationHandler
 from duologue.client.services.terminals import Terminals
 from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
+from duologue.conversation.session_setup import SessionInfo
 from duologue.errors import AuthenticationRequired, ConnectionLost, CrashLoop, DuologueError, RequestError, SessionLost
 from duologue.events import (
     CommandsChanged,
@@ -57,10 +66,17 @@ from duologue.events import (
     Usage,
 )
 from duologue.protocol.values import Elicitation, ElicitationAnswer
+from duologue.runtime.tasks import TaskScope
 from duologue.sanitize import escape_line
 
 QUIET_EVENTS = (CommandsChanged, SettingsChanged, StateChanged, Terminal, TerminalOutput, TitleChanged, Usage)
 """Events that print nothing, and so do not interrupt the line the user is typing."""
+
+
+SILENT_SECONDS = 5.0
+"""Time without any output after which a line says what the agent is doing."""
+MOST_OFFERED = 20
+"""Sessions that `:resume` offers, the newest first."""
 
 
 def chat(arguments: argparse.Namespace) -> int:
@@ -172,6 +188,8 @@ class _Chat:
         self._echo.begin(line)
         self._acts.begin()
         self._running_turn = turn
+        tasks = TaskScope()
+        tasks.start(self._report_silence())
         try:
             await turn
         except RequestError as error:
@@ -179,6 +197,7 @@ class _Chat:
             self._screen.error(text, code_of_error(error))
             return
         finally:
+            await tasks.cancel(1.0)
             self._running_turn = None
             self._echo.end()
         acts = self._acts.of(turn)
@@ -186,6 +205,19 @@ class _Chat:
             self._screen.unchecked(acts)
         has_answered = turn.text.strip() or turn.stop_reason != "end_turn"
         self._screen.end(TurnSummary.of(turn, ExitCode.OK if has_answered else ExitCode.EMPTY_ANSWER, began))
+
+    async def _report_silence(self) -> None:
+        """Say what the agent is doing while nothing is shown, after longer and longer times; not during a question."""
+        since = written_at = self._screen.written_at
+        reported = 0.0
+        while is_interactive():
+            await asyncio.sleep(1.0)
+            if self._screen.written_at != written_at or self._reader.lock.locked():
+                since = written_at = self._screen.written_at
+                reported = 0.0
+            elif (silent := time.monotonic() - since) >= max(SILENT_SECONDS, 2 * reported):
+                self._screen.silent(silent)
+                written_at, reported = self._screen.written_at, silent
 
     # --- commands of the chat itself
 
@@ -241,9 +273,12 @@ class _Chat:
             self._print(settings_text(session))
 
     async def _resume(self, agent: RemoteAgent, wanted: str) -> None:
-        if not wanted:
-            raise UsageError("`:resume` needs the id of a session; `:sessions` lists them")
-        found = [info for info in await agent.list_sessions() if info.session_id.startswith(wanted)]
+        if wanted:
+            found = [info for info in await agent.list_sessions() if info.session_id.startswith(wanted)]
+        else:
+            found = await self._pick_session(await sessions_here(agent, self._cwd))
+        if not wanted and not found:
+            return
         if len(found) != 1:
             raise UsageError(f"{'no' if not found else 'more than one'} session id begins with {wanted!r}")
         session_id, cwd = found[0].session_id, found[0].cwd
@@ -251,6 +286,21 @@ class _Chat:
             raise UsageError("this session is already open here")
         servers = mcp_servers(self._arguments.mcp)
         await self._change_session(await reopen_session(agent, session_id, cwd, servers, is_replayed=True))
+
+    async def _pick_session(self, offered: list[SessionInfo]) -> list[SessionInfo]:
+        """Let the user choose one of the newest sessions; return nothing if the user chooses none."""
+        if not is_interactive():
+            raise UsageError("`:resume` needs the id of a session; `:sessions` lists them")
+        is_current = {self._session.id} if self._session is not None else set[str]()
+        newest = sorted(offered, key=lambda info: info.updated_at or "", reverse=True)
+        sessions = [info for info in newest if info.session_id not in is_current][:MOST_OFFERED]
+        if not sessions:
+            raise UsageError("the agent has no other session of this directory")
+        names = [session_line(info) for info in sessions]
+        self._print("".join(f"  {number:>2}. {name}\n" for number, name in enumerate(names, 1)))
+        async with self._editor.suspended():
+            chosen = await Menu(self._reader, names, {}, {"q": "for none"}).choose()
+        return [sessions[chosen]] if isinstance(chosen, int) else []
 
     async def _change_session(self, session: ClientSession) -> None:
         if self._session is not None:

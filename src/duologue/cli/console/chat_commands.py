@@ -8,6 +8,7 @@ from pathlib import Path
 
 from duologue.client.session import ClientSession
 from duologue.conversation.items import Usage
+from duologue.conversation.session_setup import SessionInfo
 from duologue.sanitize import escape_line
 
 LOCAL_COMMANDS = {
@@ -18,7 +19,7 @@ LOCAL_COMMANDS = {
     "commands": ("", "list the agent's own commands"),
     "new": ("", "open a new session, with the mode, settings and servers of the command line"),
     "sessions": ("", "list the agent's sessions of this directory"),
-    "resume": ("ID", "continue a session; a unique prefix of its id is enough"),
+    "resume": ("[ID]", "choose a session to continue; a unique prefix of its id is enough"),
     "usage": ("", "show how full the context is, and the cost so far"),
     "cancel": ("", "cancel work of the agent between turns; during a turn, press Ctrl-C"),
     "quit": ("", "exit (or press Ctrl-D)"),
@@ -34,7 +35,8 @@ def help_text() -> str:
     rows = [(f":{name} {argument}".rstrip(), description) for name, (argument, description) in LOCAL_COMMANDS.items()]
     width = max(len(usage) for usage, _ in rows)
     listed = "\n".join(f"  {usage:<{width}}  {description}" for usage, description in rows)
-    return f"{listed}\n  {'/name':<{width}}  a command of the agent\n  {'@path':<{width}}  attach a file\n"
+    others = {"/name": "a command of the agent", "@path": "attach a file", "\\": "at the end of a line: continue it"}
+    return "\n".join([listed, *(f"  {usage:<{width}}  {meaning}" for usage, meaning in others.items())]) + "\n"
 
 
 def completions(session: ClientSession | None, cwd: Path, before: str) -> Iterable[tuple[str, str, str]]:
@@ -100,6 +102,12 @@ def mentioned_files(text: str, cwd: Path) -> list[str]:
     words = re.findall(r"(?:^|\s)@(\S+)", text)
     paths = [word if (cwd / word).exists() else word.rstrip(".,;:!?)") for word in words]
     return list(dict.fromkeys(path for path in paths if path and (cwd / path).exists()))
+
+
+def session_line(info: SessionInfo) -> str:
+    """Return a session as a user recognizes it: its title, when it was last used, the beginning of its id."""
+    parts = [info.title or "(no title)", (info.updated_at or "")[:16].replace("T", " "), info.session_id[:13]]
+    return "  ".join(escape_line(part, 60) for part in parts if part)
 
 
 def settings_text(session: ClientSession) -> str:

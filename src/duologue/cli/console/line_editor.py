@@ -15,6 +15,8 @@ Offer: TypeAlias = Callable[[str], Iterable[tuple[str, str, str]]]
 """Text before the cursor -> completions: the part to replace, its replacement, a description."""
 
 PROMPT = "> "
+CONTINUATION = ". "
+"""Shown before each further line of a prompt: a backslash at the end of a line continues it."""
 
 
 class LineEditor(Protocol):
@@ -54,16 +56,22 @@ class PlainEditor:
         self.is_reading = False
 
     async def read(self) -> str | None:
-        """Return the next line; None at the end of the input."""
+        """Return the next line, and those that it continues with; None at the end of the input."""
+        lines: list[str] = []
         self._show_prompt()
         self.is_reading = True
         try:
-            line = await self._reader.read()
+            while (line := await self._reader.read()) is not None:
+                lines.append(line.removesuffix("\\") if self._prompt else line)
+                if not self._prompt or not line.endswith("\\"):
+                    return "\n".join(lines)
+                sys.stderr.write(CONTINUATION)
+                sys.stderr.flush()
         finally:
             self.is_reading = False
-        if line is None and self._prompt:
+        if self._prompt:
             sys.stderr.write("\n")
-        return line
+        return "\n".join(lines) or None
 
     async def above(self, show: Callable[[], None]) -> None:
         """Show something on a line of its own, then the prompt again."""

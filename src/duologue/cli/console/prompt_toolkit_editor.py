@@ -14,7 +14,9 @@ from prompt_toolkit.application import in_terminal, run_in_terminal
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts import CompleteStyle
 
 from duologue.cli.console.safe_output import safe
 from duologue.config.permissions import state_folder
@@ -23,6 +25,8 @@ from duologue.private_files import make_private_directory, make_private_file
 Offer: TypeAlias = Callable[[str], Iterable[tuple[str, str, str]]]
 
 PROMPT = "› "
+CONTINUATION = "  "
+"""Shown before each further line of a prompt."""
 
 
 class PromptToolkitEditor:
@@ -35,7 +39,14 @@ class PromptToolkitEditor:
         output = Vt100_Output.from_pty(safe(sys.stdout).trusted, term=os.environ.get("TERM"))
         output.enable_cpr = False
         self._session: PromptSession[str] = PromptSession(
-            history=history, completer=_Completer(offer), complete_while_typing=False, output=output
+            history=history,
+            completer=_Completer(offer),
+            complete_while_typing=False,
+            complete_style=CompleteStyle.READLINE_LIKE,  # a menu would keep empty lines below the prompt
+            multiline=True,
+            prompt_continuation=CONTINUATION,
+            key_bindings=_key_bindings(),
+            output=output,
         )
         self.is_reading = False
 
@@ -77,6 +88,26 @@ class _Completer(Completer):
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         for before, text, description in self._offer(document.text_before_cursor):
             yield Completion(text, start_position=-len(before), display_meta=description)
+
+
+def _key_bindings() -> KeyBindings:
+    """Return the keys of a prompt of several lines: Enter sends it; Alt-Enter, or Enter after a backslash, goes on."""
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def send(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.document.current_line_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.newline(copy_margin=False)
+        else:
+            buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    def go_on(event: KeyPressEvent) -> None:
+        event.current_buffer.newline(copy_margin=False)
+
+    return keys
 
 
 def _history_file() -> Path | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TextIO
@@ -13,7 +13,7 @@ from duologue.cli.console.diff import MOST_LINES, short_path, styled_diff
 from duologue.cli.console.live_output import MOST_LINES as LAST_LINES
 from duologue.cli.console.live_output import LiveOutput, end_of
 from duologue.cli.console.markdown import text_writer_for
-from duologue.cli.console.safe_output import Style, safe
+from duologue.cli.console.safe_output import Style, are_same, safe
 from duologue.cli.console.shown_text import BoundedDict, ShownText
 from duologue.cli.console.summaries import TurnSummary, describe_content, title_of
 from duologue.cli.exit_codes import ExitCode
@@ -93,6 +93,9 @@ class ConsoleOutput:
         terminals: Commands that run on this side, shown by tool calls.
         may_show_output: Returns whether the output of commands can be shown now.
         is_verbose: Show the results of tools in full.
+
+    Attributes:
+        written_at: Time of the monotonic clock at which something was shown last.
     """
 
     def __init__(
@@ -105,10 +108,11 @@ class ConsoleOutput:
         *,
         is_verbose: bool = False,
     ) -> None:
-        self._writer = text_writer_for(out, is_merged=_are_same(out, err))
+        self._writer = text_writer_for(out, is_merged=are_same(out, err))
         self._err = safe(err)
         self._marks, self._plan_marks = (MARKS, PLAN_MARKS) if self._err.has_symbols else (ASCII_MARKS, ASCII_MARKS)
         self._is_verbose = is_verbose
+        self.written_at = time.monotonic()
         self._cwd = cwd
         self._terminals = terminals
         self._may_show_output = may_show_output
@@ -169,6 +173,12 @@ class ConsoleOutput:
         if report.code is ExitCode.EMPTY_ANSWER:
             self._line("the agent sent no text", YELLOW)
         self._line(report.text, DIM)
+
+    def silent(self, seconds: float) -> None:
+        """Show what the agent is doing although nothing was shown for a while."""
+        running = [title for status, title in self._states.values() if status in ("pending", "in_progress")]
+        doing = f"running: {running[-1]}" if running else "waiting for the agent"
+        self._line(f"{doing} ({seconds:.0f} s)", DIM)
 
     def unchecked(self, acts: list[str]) -> None:
         """Show what the agent did without asking and without the files and terminals of this client."""
@@ -242,6 +252,7 @@ class ConsoleOutput:
             self._shown_messages[message_id] = ShownText()
         self._shown_messages[message_id].add(text)
         self._writer.write(text)
+        self.written_at = time.monotonic()
 
     def _think(self, text: str) -> None:
         if not self._is_thinking:
@@ -267,7 +278,7 @@ class ConsoleOutput:
         title = title_of(call, self._cwd)
         before = self._states.get(call.tool_call_id)
         self._has_new_tool = self._has_new_tool or before is None
-        self._states[call.tool_call_id] = (call.status, title)
+        self._states[call.tool_call_id] = ("" if call.is_unsettled else call.status, title)
         has_ended = call.is_over or call.is_unsettled
         is_changed = (
             before is None or before[1] != title or (before[0] != call.status and call.is_over) or call.is_unsettled
@@ -382,12 +393,4 @@ class ConsoleOutput:
     def _print(self, text: str, colour: Style = PLAIN) -> None:
         self._err.write(text, colour)
         self._err.flush()
-
-
-def _are_same(out: TextIO, err: TextIO) -> bool:
-    """Return True if both streams go to the same file or pipe, as after `2>&1`."""
-    try:
-        first, second = os.fstat(out.fileno()), os.fstat(err.fileno())
-    except (OSError, ValueError):
-        return False
-    return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
+        self.written_at = time.monotonic()

@@ -171,3 +171,12 @@ def terminal_width() -> int:
         return os.get_terminal_size(sys.stderr.fileno()).columns or WIDTH
     except (OSError, ValueError):
         return WIDTH
+
+
+def are_same(out: TextIO, err: TextIO) -> bool:
+    """Return True if both streams go to the same file or pipe, as after `2>&1`."""
+    try:
+        first, second = os.fstat(out.fileno()), os.fstat(err.fileno())
+    except (OSError, ValueError):
+        return False
+    return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
