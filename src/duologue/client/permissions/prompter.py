@@ -54,7 +54,7 @@ class PermissionPrompter:
     def for_agent(self) -> Self:
         """Return the same for one more agent: two agents may use the same ids for their sessions."""
         other = copy.copy(self)
-        other._slots = WeakValueDictionary()
+        other._slots = WeakValueDictionary[str, asyncio.Semaphore]()
         return other
 
     async def ask(self, request: PermissionRequest) -> PermissionDecision:
