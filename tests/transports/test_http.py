@@ -268,6 +268,27 @@ async def test_an_id_that_no_header_can_carry_fails_its_request_alone() -> None:
             assert "header" in (await client.next())["error"]["message"]
 
 
+async def test_an_id_of_the_server_cannot_add_headers_to_a_request() -> None:
+    body = rb'{"jsonrpc":"2.0","id":0,"result":{"connectionId":"c-7\r\nX-Injected: 1"}}'
+    fake = Fake(on_post=lambda _: (200, {}, body))
+    async with serving(fake) as address, HttpTransport(address) as transport:
+        transport.send(INITIALIZE)
+        with pytest.raises(ConnectionLost, match="named no connection"):
+            await transport.receive()
+    assert fake.gets() == []
+
+    fake = Fake()
+    async with opened(fake) as client:
+        client.send(id=1, method="session/new")
+        await until(lambda: len(fake.posts()) == 1)
+        fake.send_event({"id": 1, "result": {"sessionId": "s-1\r\nX-Injected: 1"}})
+        assert (await client.next())["id"] == 1
+        client.send(id=2, method="x")
+        await until(lambda: len(fake.posts()) == 2)
+        assert [each.session for each in fake.gets()] == [None]
+        assert not any("x-injected" in each.headers for each in fake.requests)
+
+
 # Streams
 
 

@@ -12,7 +12,8 @@ import pytest
 from duologue.errors import MessageTooLarge
 from duologue.transports.remote import http_connection
 from duologue.transports.remote.http_client import HttpClient
-from duologue.transports.remote.http_connection import HttpError
+from duologue.transports.remote.http_connect import HttpConnector
+from duologue.transports.remote.http_connection import HttpConnection, HttpError, HttpRequest
 from duologue.transports.remote.url import RemoteEndpoint
 from tests.transports.waiting import until
 
@@ -247,3 +248,153 @@ async def test_a_proxy_that_rejects_a_tunnel_is_named_without_its_password(monke
 
     assert scripted.heads[0].startswith("CONNECT agents.example:443 HTTP/1.1\r\n")
     assert "x-mine" not in scripted.heads[0].lower()
+
+
+class Draining(asyncio.Transport):
+    """A connection whose server reads a little of the request between two looks at the buffer, and says nothing."""
+
+    def __init__(self, unwritten: int) -> None:
+        super().__init__()
+        self.unwritten = unwritten
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        self.unwritten = max(self.unwritten - 1, 0)
+        return self.unwritten
+
+    def is_closing(self) -> bool:
+        return False
+
+    def abort(self) -> None:
+        pass
+
+
+async def test_a_request_that_takes_long_to_send_does_not_fail_while_the_server_reads_it() -> None:
+    connection, transport = HttpConnection(), Draining(5)
+    connection.connection_made(transport)
+    with pytest.raises(HttpError, match="silent"):
+        await connection.send(HttpRequest("POST", "http", "h", "/", [], b"x"), 0.01)
+    assert transport.unwritten == 0
+
+
+async def test_a_server_that_is_silent_after_its_reader_was_slow_is_an_error() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n"
+    async with reached(Scripted([head + b"x" * 600_000, HANG])) as client:
+        async with client.events({}, 0.05) as response:
+            await asyncio.sleep(0.2)  # longer than the server may be silent; the connection does not read now
+            size = 0
+            with pytest.raises(HttpError, match="silent"):
+                while True:
+                    size += len(await response.read())
+    assert size == 600_000
+
+
+async def test_a_connection_is_not_used_again_before_the_last_request_was_sent() -> None:
+    accepted, ended = 0, asyncio.Event()
+
+    async def reject_early(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal accepted
+        accepted += 1
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(OK)
+        if accepted == 1:
+            await ended.wait()  # without reading the body
+        writer.close()
+
+    async with asyncio.timeout(20), await asyncio.start_server(reject_early, "127.0.0.1", 0) as server:
+        client = HttpClient(RemoteEndpoint.of(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"), 100)
+        await client.request("POST", {}, b"x" * 50_000_000)
+        assert (await client.request("GET", {}, seconds=1)).body == b"ok"
+        ended.set()
+        await client.aclose()
+    assert accepted == 2
+
+
+async def test_a_long_body_is_no_credit_for_long_trailers() -> None:
+    size = 2 * http_connection.MAX_HEAD_BYTES
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    answer = head + b"%x\r\n%b\r\n0\r\nX: " % (size, b"x" * size) + b"y" * (4 * size)
+    async with reached(Scripted([answer]), max_bytes=10 * size) as client:
+        with pytest.raises(HttpError, match="exceed the limit of 262144 bytes"):
+            await client.request("GET", {})
+
+
+async def test_many_chunks_of_one_byte_are_a_valid_body() -> None:
+    chunks = b"1\r\nx\r\n" * 100_000 + b"0\r\n\r\n"
+    answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks
+    async with reached(Scripted([answer]), max_bytes=100_000) as client:
+        assert (await client.request("GET", {})).body == b"x" * 100_000
+
+
+@pytest.mark.parametrize("value", ["a\r\nX-Injected: 1", "a\nb", "ü"])
+async def test_a_header_of_one_request_cannot_contain_another(value: str) -> None:
+    scripted = Scripted([OK])
+    async with reached(scripted) as client:
+        with pytest.raises(HttpError, match="cannot be sent"):
+            await client.request("GET", {"Acp-Session-Id": value})
+    assert scripted.heads == []
+
+
+async def test_a_host_that_cannot_exist_cannot_be_reached() -> None:
+    client = HttpClient(RemoteEndpoint.of("http://a..b/acp"), 100)
+    with pytest.raises(HttpError):
+        await client.request("GET", {})
+    await asyncio.get_running_loop().shutdown_default_executor()
+
+
+@pytest.mark.parametrize("listed", ["127.0.0.1", "127.0.0.1:{port}"])
+async def test_an_endpoint_in_no_proxy_is_reached_directly(monkeypatch: pytest.MonkeyPatch, listed: str) -> None:
+    async with asyncio.timeout(20), await asyncio.start_server(Scripted([OK]).serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+        monkeypatch.setenv("no_proxy", listed.format(port=port))
+        client = HttpClient(RemoteEndpoint.of(f"http://127.0.0.1:{port}/acp"), 100)
+        assert (await client.request("GET", {})).body == b"ok"
+        await client.aclose()
+
+
+async def test_an_address_of_ip_version_6_in_no_proxy_needs_no_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    for listed in ("::1", "[::1]", "[::1]:81"):
+        monkeypatch.setenv("no_proxy", listed)
+        assert HttpConnector(RemoteEndpoint.of("http://[::1]:81/acp")).forwarder is None
+    monkeypatch.setenv("no_proxy", "[::1]:82")
+    assert HttpConnector(RemoteEndpoint.of("http://[::1]:81/acp")).forwarder is not None
+
+
+@pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
+async def test_a_response_without_a_body_is_followed_by_the_next(status: bytes) -> None:
+    scripted = Scripted([b"HTTP/1.1 %b\r\n\r\n" % status, b"HTTP/1.1 %b\r\nContent-Length: 5\r\n\r\n" % status, OK])
+    async with reached(scripted) as client:
+        assert [(await client.request("GET", {})).body for _ in range(3)] == [b"", b"", b"ok"]
+    assert scripted.accepted == 1
+
+
+async def test_interim_responses_without_end_are_an_error() -> None:
+    async with reached(Scripted([b"HTTP/1.1 103 Early Hints\r\n\r\n" * 20_000])) as client:
+        with pytest.raises(HttpError, match="exceed the limit"):
+            await client.request("GET", {})
+
+
+async def test_a_post_on_a_connection_that_the_server_closes_is_an_error_and_not_sent_twice() -> None:
+    scripted = Scripted([OK, b""], [OK])
+    async with reached(scripted) as client:
+        await client.request("POST", {}, b"first")
+        with pytest.raises(HttpError, match="closed the connection"):
+            await client.request("POST", {}, b"second")
+    assert scripted.bodies == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("answer", [HANG, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n12"])
+async def test_a_connection_whose_request_was_cancelled_is_closed_and_not_used_again(answer: bytes | None) -> None:
+    scripted = Scripted([OK, answer, HANG], [OK])
+    async with reached(scripted) as client:
+        await client.request("GET", {})
+        task = asyncio.create_task(client.request("GET", {}))
+        await until(lambda: len(scripted.heads) == 2)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await until(lambda: scripted.ended == 1)
+        assert (await client.request("GET", {})).body == b"ok"

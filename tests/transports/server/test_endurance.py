@@ -624,7 +624,14 @@ async def test_an_upgrade_to_another_protocol_is_declined_without_losing_the_req
 
 @pytest.mark.fault("HTT-10")
 @pytest.mark.parametrize(
-    "begin", ["X: ", "Transfer-Encoding: chunked\r\n\r\n1;", "Transfer-Encoding: chunked\r\n\r\n0\r\nX: "]
+    "begin",
+    [
+        "X: ",
+        "Transfer-Encoding: chunked\r\n\r\n1;",
+        "Transfer-Encoding: chunked\r\n\r\n0\r\nX: ",
+        "Transfer-Encoding: chunked\r\n\r\n800000\r\n" + "x" * 0x800000 + "\r\n0\r\nX: ",
+    ],
+    ids=["header", "chunk", "trailer", "trailer after a long body"],
 )
 async def test_headers_trailers_and_chunk_sizes_without_end_are_not_collected(begin: str) -> None:
     async with running_server(Echo()) as server, asyncio.timeout(SECONDS):

@@ -33,6 +33,7 @@ from duologue.transports.remote.http_client import (
     HttpClient,
     HttpResponse,
     first_error,
+    is_header_value,
 )
 from duologue.transports.remote.http_connection import HttpError
 from duologue.transports.remote.sse import Event
@@ -118,7 +119,7 @@ class HttpTransport(BufferedTransport):
         self._deliver([event.data])
 
     def _answered(self, stream: EventStream, event: Event, envelope: Envelope, request: Envelope | None) -> None:
-        if envelope.made_session is not None:
+        if envelope.made_session is not None and is_header_value(envelope.made_session):
             self._stream_of(envelope.made_session)
         other = self._streams.get(request.session or "") if request is not None else None
         if other is None or request is None:
@@ -221,7 +222,7 @@ class HttpTransport(BufferedTransport):
         body = self._negotiation.incoming(response.body)
         if response.is_good and self._negotiation.is_over:
             self._connection_id = response.connection_id
-            if self._connection_id is None:
+            if self._connection_id is None or not is_header_value(self._connection_id):
                 raise ConnectionLost("the server named no connection in its response to initialize; does it speak ACP?")
             self._group.create_task(self._open(None).run())
         self._deliver([body])
@@ -234,7 +235,7 @@ class HttpTransport(BufferedTransport):
 
     async def _prepare(self, session: str) -> str | None:
         """Open the event stream of a session before posting to it; return why that is impossible."""
-        if not session.isascii() or not session.isprintable():
+        if not is_header_value(session):
             return "this session id cannot be written in a header"
         stream = self._stream_of(session)
         await stream.settled.wait()

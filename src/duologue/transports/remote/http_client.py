@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from duologue.errors import MessageTooLarge
 from duologue.transports.remote.cookies import BoundedCookieJar
 from duologue.transports.remote.http_connect import HttpConnector
-from duologue.transports.remote.http_connection import HttpConnection, HttpRequest
+from duologue.transports.remote.http_connection import HttpConnection, HttpError, HttpRequest
 from duologue.transports.remote.url import RemoteEndpoint
 
 E = TypeVar("E", bound=BaseException)
@@ -145,13 +145,15 @@ class HttpClient:
     async def _send(
         self, method: str, headers: Mapping[str, str], content: bytes | None, seconds: float | None
     ) -> HttpConnection:
+        if not all(is_header_value(value) for value in headers.values()):
+            raise HttpError("a header has characters that cannot be sent")
+        named = {**self._headers, **headers}
+        if self._has_cookies and "cookie" not in named and (cookies := self._cookies.header_for(self._url)):
+            named["cookie"] = cookies
         connection = self._idle_connection()
         if connection is None:
             connection = await self._connector.connect()
             self._open = {each for each in self._open if not each.closed.is_set()} | {connection}
-        named = {**self._headers, **headers}
-        if self._has_cookies and "cookie" not in named and (cookies := self._cookies.header_for(self._url)):
-            named["cookie"] = cookies
         request = HttpRequest(method, self._scheme, self._authority, self._target, named.items(), content)
         try:
             await connection.send(request, seconds)
@@ -196,6 +198,11 @@ class HttpClient:
             await connection.aclose()
         self._open.clear()
         self._cookies.clear()
+
+
+def is_header_value(text: str) -> bool:
+    """Return whether a text, such as an id that the server chose, can be the value of a header."""
+    return text.isascii() and text.isprintable()
 
 
 def _checked(name: str, value: str) -> str:

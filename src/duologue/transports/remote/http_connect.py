@@ -56,7 +56,7 @@ class HttpConnector:
         self._tls = address.tls() if address.is_secure else None
         if self._tls is not None and find_spec("h2") is not None:
             self._tls.set_alpn_protocols(["h2", "http/1.1"])
-        self._proxy = _proxy_for(parts.scheme, name)
+        self._proxy = _proxy_for(parts.scheme, {self._host, self._endpoint})
 
     @property
     def forwarder(self) -> Proxy | None:
@@ -74,7 +74,7 @@ class HttpConnector:
                 return await self._connect()
         except TimeoutError as error:
             raise HttpError(f"no connection within {CONNECT_SECONDS:g} s") from error
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # also a host name that cannot exist, such as `a..b`
             raise HttpError(str(error) or type(error).__name__) from error
 
     async def _connect(self) -> HttpConnection:
@@ -127,10 +127,10 @@ def _ascii_host(parts: SplitResult) -> str:
     return host if host.isascii() else host.encode("idna").decode()
 
 
-def _proxy_for(scheme: str, host: str) -> Proxy | None:
+def _proxy_for(scheme: str, names: set[str]) -> Proxy | None:
     proxies = getproxies()
     url = proxies.get(scheme) or proxies.get("all")
-    if not url or proxy_bypass(host):
+    if not url or any(map(proxy_bypass, names)):
         return None
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme not in PORTS or not parts.hostname:

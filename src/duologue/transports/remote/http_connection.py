@@ -81,7 +81,9 @@ class HttpConnection(SmallReads):
     def is_reusable(self) -> bool:
         """Whether the response was read completely, and the connection stays open for another request."""
         is_read = self._is_complete and not self._body  # what is left would be read as part of the next response
-        return is_read and self._keeps_alive and self._failure is None and not self.transport.is_closing()
+        if not is_read or not self._keeps_alive or self._failure is not None or self.transport.is_closing():
+            return False
+        return not self.transport.get_write_buffer_size()  # the server may never read the rest of the last request
 
     async def send(self, request: HttpRequest, seconds: float | None) -> None:
         """Send a request and wait for the status and headers of its response.
@@ -101,9 +103,10 @@ class HttpConnection(SmallReads):
         self._overhead = 0
         self._last_active = self._loop.time()
         self._silence_seconds = seconds
+        self._write(request)
+        self._unwritten = self.transport.get_write_buffer_size()
         if seconds is not None and self._timer is None:
             self._timer = self._loop.call_later(seconds, self._check_silence)
-        self._write(request)
         while self._is_waiting_for_head:
             await self._wait()
 
@@ -157,10 +160,10 @@ class HttpConnection(SmallReads):
     def _check_silence(self) -> None:
         """Fail if nothing moved for too long; else look again when that could be."""
         self._timer = None
-        if self._is_complete or self._silence_seconds is None or self._is_paused:
+        if self._is_complete or self._silence_seconds is None:
             return
         now, unwritten = self._loop.time(), self.transport.get_write_buffer_size()
-        if unwritten < self._unwritten:
+        if unwritten < self._unwritten or self._body:  # if the caller reads slowly, the server may have to wait
             self._last_active = now
         self._unwritten = unwritten
         left = self._last_active + self._silence_seconds - now
@@ -229,7 +232,7 @@ class HttpConnection(SmallReads):
 
     def on_body(self, data: bytes) -> None:
         """Buffer a part of the body."""
-        self._overhead -= CHUNK_FACTOR * len(data)
+        self._overhead = max(self._overhead - CHUNK_FACTOR * len(data), 0)
         self._body.append(data)
         self._body_bytes += len(data)
         if self._body_bytes > READ_AHEAD and not self._is_paused:

@@ -143,7 +143,7 @@ class HardenedHttpProtocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def on_body(self, body: bytes) -> None:
-        self._overhead -= CHUNK_FACTOR * len(body)
+        self._overhead = max(self._overhead - CHUNK_FACTOR * len(body), 0)
         super().on_body(body)
 
     def _start_deadline(self) -> None:
