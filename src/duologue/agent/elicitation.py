@@ -18,12 +18,10 @@ import types
 import typing
 from contextlib import suppress
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
-from urllib.parse import urlsplit
 
 import msgspec
 
 from duologue.conversation.content import JsonObject
-from duologue.conversation.urls import host_of
 from duologue.errors import ConnectionLost, InvalidParams, ProtocolViolation
 from duologue.protocol.shared.client_proxy import ClientProxy
 from duologue.protocol.values import Elicitation, ElicitationAnswer
@@ -67,6 +65,10 @@ def check_url(url: str) -> None:
     Raises:
         ValueError: The scheme is not `http` or `https`, or the URL contains a user name or password.
     """
+    from urllib.parse import urlsplit
+
+    from duologue.conversation.urls import host_of  # with the tables of Unicode: later than the first session
+
     host_of(url)
     if "@" in urlsplit(url).netloc:
         raise ValueError("the URL must not contain a user name or password")

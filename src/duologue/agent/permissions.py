@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -34,6 +33,8 @@ class PendingPermission:
 
 
 def _digest(tool: ToolCallUpdate) -> str:
+    import hashlib  # loads OpenSSL: later than the first session
+
     parts = tool.content if isinstance(tool.content, list) else []
     content = [_change_key(each) if isinstance(each, FileChange) else each for each in parts]
     fields = {"title": tool.title, "kind": tool.kind, "name": tool.name, "locations": tool.locations}

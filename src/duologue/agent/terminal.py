@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from duologue.conversation.updates import TerminalOutputChunk, TerminalPart, TerminalUpdate
 from duologue.conversation.work_state import TerminalExit
 from duologue.errors import ConnectionLost, RequestError
-from duologue.local.commands import RunningCommand
 from duologue.protocol.client_requests import (
     CreateTerminal,
     GetTerminalOutput,
@@ -25,6 +23,7 @@ from duologue.protocol.values import TerminalOutputResult
 
 if TYPE_CHECKING:
     from duologue.agent.session import Session
+    from duologue.local.commands import RunningCommand
 
 
 class TerminalHandle(ABC):
@@ -83,6 +82,8 @@ async def open_terminal(
 async def _open_hidden(
     session: Session[Any], argv: list[str], cwd: Path, env: dict[str, str], limit: int
 ) -> AsyncGenerator[TerminalHandle]:
+    from duologue.local.commands import RunningCommand  # with all that starts processes: later than the first session
+
     async with await RunningCommand.start(argv, cwd=cwd, env=env, output_limit=limit) as command:
         yield _OwnTerminal(command)
 
@@ -92,6 +93,10 @@ async def _open_shown(
     session: Session[Any], argv: list[str], cwd: Path, env: dict[str, str], limit: int
 ) -> AsyncGenerator[TerminalHandle]:
     """Run a child process that the client shows and may cancel."""
+    import shlex
+
+    from duologue.local.commands import RunningCommand
+
     terminal_id = session.new_id("term")
     stream = TerminalStream(session, terminal_id, limit)
     command = await RunningCommand.start(argv, cwd=cwd, env=env, output_limit=limit, on_output=stream.write)

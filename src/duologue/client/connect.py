@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -219,7 +218,7 @@ class _Connector:
     async def _initialize(
         self, versions: tuple[int, ...], connection: Connection, transport: Transport
     ) -> tuple[AgentProxy, InitializeResult]:
-        client_info = self.client_info or Implementation("duologue", importlib.metadata.version("duologue"))
+        client_info = self.client_info or _own_info()
         terminal_login = can_use_terminal(self.target, self.login)
         capabilities = structs.replace(self.request_handler.capabilities, terminal_login=terminal_login, meta=self.meta)
         try:
@@ -242,6 +241,12 @@ class _Connector:
             if isinstance(lost.__cause__, StartError):
                 raise lost.__cause__ from None
             raise
+
+
+def _own_info() -> Implementation:
+    import importlib.metadata  # 10 ms, which pass while the agent starts
+
+    return Implementation("duologue", importlib.metadata.version("duologue"))
 
 
 def _exited_early(end: AgentExited, stray_output: str) -> AgentExited:

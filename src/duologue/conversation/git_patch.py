@@ -5,7 +5,6 @@ Paths are absolute and have no `a/` and `b/` before them; otherwise patches look
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 
@@ -48,6 +47,8 @@ def git_patch(change: FileChange) -> str | None:
 
 
 def _written(head: list[str], old_path: str, new_path: str, old: str, new: str) -> str:
+    import difflib  # rarely needed, and not before the first session
+
     hunks = list(difflib.unified_diff(_lines(old), _lines(new), n=3))[2:]
     lines = list(head)
     if hunks:
@@ -76,6 +77,8 @@ def _lines(text: str) -> list[str]:
 def _similarity(old: str, new: str) -> int:
     if old == new:
         return 100
+    import difflib
+
     unchanged = sum(
         block.size for block in difflib.SequenceMatcher(None, _lines(old), _lines(new)).get_matching_blocks()
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import threading
 from contextlib import suppress
@@ -48,7 +47,7 @@ def write_file(resolved: ResolvedPath, data: bytes, *, allow_hard_links: bool) -
 
 def _replace(resolved: ResolvedPath, data: bytes, old: int | None) -> bool:
     """Replace the old file by a new one; return False without effect if owner or attributes cannot be copied."""
-    temporary = f".duologue-{secrets.token_hex(8)}.tmp"
+    temporary = f".duologue-{os.urandom(8).hex()}.tmp"
     mode = 0o666 if old is None else FILE_MODE
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE_OPEN, mode, dir_fd=resolved.parent)
     try:

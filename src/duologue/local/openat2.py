@@ -6,11 +6,16 @@ enough: a process that replaces a directory by a link in between could read and 
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import platform
+import struct
 import sys
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ctypes import CDLL
 
 RESOLVE_NO_XDEV = 0x01
 RESOLVE_NO_MAGICLINKS = 0x02
@@ -40,13 +45,11 @@ KERNEL_VIEWS = frozenset(
 """File systems whose files give access to the kernel and to other processes."""
 
 
-class _OpenHow(ctypes.Structure):
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+@cache
+def _libc() -> CDLL | None:
+    import ctypes  # takes longer than opening a session, which needs no file
 
-
-_IS_LINUX = sys.platform == "linux"
-_OPENAT2 = ctypes.c_long(547 if platform.machine() == "alpha" else 437)
-_libc = ctypes.CDLL(None, use_errno=True) if _IS_LINUX else None
+    return ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 def open_beneath(root: int, path: str, flags: int, *, follow_mounts: bool = True) -> int:
@@ -56,14 +59,18 @@ def open_beneath(root: int, path: str, flags: int, *, follow_mounts: bool = True
         OSError: EXDEV for a path that leads outside, by `..` or by a link, and for every absolute link.
             ENOSYS if the system does not support this. Otherwise as for `os.open`.
     """
-    if _libc is None:
+    libc = _libc()
+    if libc is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    import ctypes
+
+    call = ctypes.c_long(547 if platform.machine() == "alpha" else 437)
     resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (0 if follow_mounts else RESOLVE_NO_XDEV)
-    how = _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
+    how = struct.pack("=QQQ", flags | os.O_CLOEXEC, 0, resolve)  # struct open_how: flags, mode, resolve
     name = ctypes.c_char_p(os.fsencode(path or "."))
     number = errno.EAGAIN
     for _ in range(MOST_TRIES):
-        fd: int = _libc.syscall(_OPENAT2, ctypes.c_int(root), name, ctypes.byref(how), ctypes.c_size_t(24))
+        fd: int = libc.syscall(call, ctypes.c_int(root), name, how, ctypes.c_size_t(len(how)))
         if fd >= 0:
             return fd
         number = ctypes.get_errno()
@@ -77,10 +84,13 @@ def open_beneath(root: int, path: str, flags: int, *, follow_mounts: bool = True
 
 def is_kernel_view(fd: int) -> bool:
     """Return True if the descriptor belongs to a file system that shows the kernel, such as /proc."""
-    if _libc is None:
+    libc = _libc()
+    if libc is None:
         return False
+    import ctypes
+
     # The type is the first word of `struct statfs`; the rest differs between machines and is not needed.
     result = (ctypes.c_long * 64)()
-    if _libc.fstatfs(ctypes.c_int(fd), ctypes.byref(result)) != 0:
+    if libc.fstatfs(ctypes.c_int(fd), ctypes.byref(result)) != 0:
         return True
     return result[0] & 0xFFFFFFFF in KERNEL_VIEWS

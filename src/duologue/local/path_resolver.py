@@ -14,8 +14,10 @@ import os
 import stat
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from duologue.local.errors import os_error
 from duologue.local.openat2 import is_kernel_view, open_beneath
@@ -31,8 +33,7 @@ MOST_TRIES = 128
 """How often resolving restarts because a component changed its type between the check and the open."""
 
 
-@dataclass(frozen=True, eq=False)
-class Root:
+class Root(Struct, frozen=True, eq=False):
     """An open directory: its descriptor, the components of its path, and those of other spellings of it."""
 
     fd: int
@@ -40,8 +41,7 @@ class Root:
     spellings: frozenset[tuple[str, ...]]
 
 
-@dataclass(frozen=True)
-class ResolvedPath:
+class ResolvedPath(Struct, frozen=True):
     """The directory and name a path resolves to.
 
     Attributes:

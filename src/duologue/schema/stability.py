@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Stability:
+class Stability(Struct, frozen=True, kw_only=True):
     """The stable part of one version of the schema. What is generated but not listed here is unstable.
 
     Attributes:

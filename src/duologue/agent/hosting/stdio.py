@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
 import os
@@ -12,12 +11,16 @@ import threading
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from duologue.compat.dialects import DIALECTS
 from duologue.conversation.session_setup import Implementation
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Servable
 from duologue.transports.stdio.stdio import StdioTransport
+
+if TYPE_CHECKING:
+    import argparse
 
 EXIT_SECONDS = 0.25
 """Seconds for tasks and threads that still run after the sessions are closed: the client waits two seconds in all."""
@@ -118,6 +121,8 @@ def _exit_now(code: int) -> None:
 
 def read_command_line(info: Implementation) -> argparse.Namespace:
     """Parse the command line of a program that is an agent."""
+    import argparse  # 3 ms that an agent without a command line need not wait for
+
     name = info.title or info.name
     parser = argparse.ArgumentParser(description=f"{name} {info.version}: an ACP agent. Start it from an editor.")
     parser.add_argument("--version", action="version", version=f"{info.name} {info.version}")
@@ -129,6 +134,8 @@ def read_command_line(info: Implementation) -> argparse.Namespace:
 
 
 def _port(text: str) -> int:
+    import argparse
+
     number = int(text) if text.isascii() and text.isdigit() else -1
     if not 0 <= number <= 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port; use 0 to 65535, where 0 lets the system choose")

@@ -24,7 +24,6 @@ from duologue.client.permissions.prompter import Handler, PermissionPrompter, Pe
 from duologue.client.permissions.remembered import RememberedDecisions, TurnGrants
 from duologue.client.permissions.request import PermissionDecision, PermissionRequest, Preview
 from duologue.client.permissions.rules import Rule, Rules, Verdict, evaluate, strictest
-from duologue.client.permissions.rules_file import read_rules
 from duologue.conversation.items import ToolCall
 from duologue.conversation.updates import Location
 from duologue.errors import InvalidRequest
@@ -137,6 +136,8 @@ class Permissions:
             ValueError: Other users can read or write a file, or it has a rule that is not valid.
             FileNotFoundError: A file does not exist.
         """
+        from duologue.client.permissions.rules_file import read_rules  # with the parser of TOML
+
         read = [read_rules(path) for path in paths]
         settings = {name: value for _, found in reversed(read) for name, value in found.items()}
         sets = [*(rules for rules, _ in read), *options.pop("rules", ())]

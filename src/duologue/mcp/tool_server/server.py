@@ -24,7 +24,6 @@ from duologue.errors import (
     RequestError,
     UnsupportedProtocolVersion,
 )
-from duologue.mcp.tool_server.function_tool import FunctionTool
 
 VERSION = "2026-07-28"
 """The one version of MCP that is carried over ACP."""
@@ -61,6 +60,8 @@ class ToolServer:
         self.name = name
         self.version = version
         self.instructions = instructions
+        from duologue.mcp.tool_server.function_tool import FunctionTool  # most clients offer no tools
+
         self._tools: dict[str, FunctionTool] = {}
         for tool in map(FunctionTool, functions):
             if tool.name in self._tools:
