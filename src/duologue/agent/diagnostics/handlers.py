@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 
 def check_handler(
@@ -74,7 +74,7 @@ def location_of(function: Callable[..., Any]) -> str:
 def _function_of(handler: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function that a call runs: that of a partial, or the `__call__` of an object."""
     while isinstance(handler, functools.partial):
-        handler = cast("functools.partial[Any]", handler).func
+        handler = handler.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if inspect.isroutine(handler) or inspect.isclass(handler):
         return handler
     call = getattr(type(handler), "__call__", handler)  # noqa: B004  # its function, not whether it can be called
