@@ -219,7 +219,7 @@ async def test_a_call_that_was_stored_names_its_line_where_origins_are_tracked(t
         stored = turn.say("x")
         del stored
 
-    assert "(`duologue dev` shows the line)" in await fails(tmp_path, answer)
+    assert "(`python -X dev` shows the line)" in await fails(tmp_path, answer)
     depth = sys.get_coroutine_origin_tracking_depth()
     sys.set_coroutine_origin_tracking_depth(1)
     try:

@@ -52,6 +52,7 @@ async def connect_from_args(
     login: AuthOptions | None = None,
     restart: bool = False,
     seconds: float = 0.0,
+    on_stderr: Callable[[bytes], None] | None = None,
 ) -> AsyncGenerator[RemoteAgent]:
     """Connect to the agent the arguments name, with the files and commands they allow."""
     cwd = _directory(arguments.cwd)
@@ -76,6 +77,7 @@ async def connect_from_args(
             protocol_versions=versions_for(arguments),
             unstable=True,
             dialect=arguments.dialect,
+            on_stderr=on_stderr,
         ) as agent:
             is_started()
             yield agent

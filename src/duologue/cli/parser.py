@@ -333,6 +333,9 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
     _add_seconds(group, "--stall-timeout", stall)
     group.add_argument("--verbose", action="store_true", help="show the results of tools in full")
     group.add_argument(
+        "--stderr", action="store_true", help="show what the agent writes to stderr (by default only when it fails)"
+    )
+    group.add_argument(
         "--record",
         nargs="?",
         const="",

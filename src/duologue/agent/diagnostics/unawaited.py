@@ -41,7 +41,7 @@ def watch_unawaited() -> None:
             return
         name = coroutine.__name__
         file, line = _location_of_call(coroutine, sys._getframe(1))
-        where = f"at {Path(file).name}:{line}" if line else "(`duologue dev` shows the line)"
+        where = f"at {Path(file).name}:{line}" if line else "(`python -X dev` shows the line)"
         turn._unawaited = turn._unawaited or f"`{name}` was called without `await` {where}; write `await ….{name}(…)`"
         _log.error("`%s` was called without `await`, so nothing was sent%s", name, f": {file}:{line}" if line else "")
 

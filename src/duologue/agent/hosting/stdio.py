@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from duologue.agent.diagnostics.traceback_formatter import TracebackFormatter
 from duologue.compat.dialects import DIALECTS
 from duologue.conversation.session_setup import Implementation
 from duologue.runtime.tasks import TaskScope
@@ -61,7 +62,7 @@ def errors_on_stderr() -> Generator[None]:
         return
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
-    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(TracebackFormatter("%(levelname)s %(name)s: %(message)s"))
     log.addHandler(handler)
     try:
         yield

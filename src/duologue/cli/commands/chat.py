@@ -9,6 +9,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+from duologue.cli.agent_log import AgentLog, show_line
 from duologue.cli.arguments import (
     apply_settings,
     change_mode,
@@ -72,6 +73,9 @@ from duologue.sanitize import escape_line
 QUIET_EVENTS = (CommandsChanged, SettingsChanged, StateChanged, Terminal, TerminalOutput, TitleChanged, Usage)
 """Events that print nothing, and so do not interrupt the line the user is typing."""
 
+LOG_SECONDS = 0.05
+"""Time for what an agent wrote to stderr before an error to arrive after the error."""
+
 
 SILENT_SECONDS = 5.0
 """Time without any output after which a line says what the agent is doing."""
@@ -101,6 +105,7 @@ class _Chat:
         self._editor: LineEditor = editor_for(
             self._reader, lambda before: completions(self._session, self._cwd, before)
         )
+        self._log = AgentLog(self._show_log if arguments.stderr else None)
         self._session: ClientSession | None = None
         self._echo = EchoFilter()
         self._acts = UncheckedActs(self._terminals)
@@ -120,7 +125,7 @@ class _Chat:
             except asyncio.CancelledError:
                 return ExitCode.INTERRUPTED
             except (DuologueError, UsageError) as error:
-                self._screen.error(explain(error), code_of_error(error))
+                self._error(explain(error), error)
                 return code_of_error(error)
         return ExitCode.OK
 
@@ -136,6 +141,7 @@ class _Chat:
             on_elicit=on_elicit,
             login=terminal_login(self._reader, self._screen, self._editor.suspended) if is_interactive() else None,
             restart=is_interactive(),
+            on_stderr=self._log,
         ) as agent:
             agent.on_session = self._opened
             await self._open(agent)
@@ -172,11 +178,11 @@ class _Chat:
             except ConnectionLost as error:
                 if isinstance(error, CrashLoop) or not is_interactive():
                     raise
-                self._screen.error(f"{error}\nyour next line starts the agent again", code_of_error(error))
+                self._error(f"{error}\nyour next line starts the agent again", error)
             except SessionLost as error:
-                self._screen.error(f"{error}; `:new` opens a new session", code_of_error(error))
+                self._error(f"{error}; `:new` opens a new session", error)
             except (DuologueError, UsageError) as error:
-                self._screen.error(explain(error), code_of_error(error))
+                self._error(explain(error), error)
 
     async def _turn(self, agent: RemoteAgent, line: str) -> None:
         session = self._session
@@ -194,7 +200,8 @@ class _Chat:
             await turn
         except RequestError as error:
             text = login_advice(agent, error) if isinstance(error, AuthenticationRequired) else explain(error)
-            self._screen.error(text, code_of_error(error))
+            await asyncio.sleep(LOG_SECONDS)
+            self._error(text, error)
             return
         finally:
             await tasks.cancel(1.0)
@@ -347,6 +354,18 @@ class _Chat:
         self._screen.pause()
         self._print("cancelling; press Ctrl-C again to exit immediately\n")
         self._running_turn.session.agent._tasks.start(self._running_turn.cancel())
+
+    def _error(self, text: str, error: Exception) -> None:
+        """Show an error, and what the agent wrote to stderr before it."""
+        self._screen.error(text, code_of_error(error))
+        self._log.show_end(text, code_of_error(error))
+
+    def _show_log(self, line: str) -> None:
+        if self._editor.is_reading and self._session is not None:
+            self._session.agent._tasks.start(self._editor.above(partial(show_line, line)))
+        else:
+            self._screen.pause()
+            show_line(line)
 
     def _print(self, text: str) -> None:
         sys.stderr.write(text)

@@ -10,6 +10,7 @@ import time
 from contextlib import nullcontext
 from pathlib import Path
 
+from duologue.cli.agent_log import AgentLog, show_line
 from duologue.cli.arguments import apply_settings, close_session, connect_from_args, open_session, save_prompt
 from duologue.cli.console.echo_filter import EchoFilter
 from duologue.cli.console.form_prompt import FormPrompt
@@ -59,6 +60,7 @@ class _Run:
             if arguments.json
             else ConsoleOutput(sys.stdout, sys.stderr, self._cwd, self._terminals, is_verbose=arguments.verbose)
         )
+        self._log = AgentLog(self._show_log if arguments.stderr else None)
         self._agent: RemoteAgent | None = None
         self._session: ClientSession | None = None
         self._is_earlier = bool(arguments.session or arguments.continue_ or arguments.name)
@@ -102,6 +104,7 @@ class _Run:
                 on_elicit=None if reader is None else FormPrompt(reader, self._shown),
                 login=None if user is None else terminal_login(user, self._shown, nullcontext),
                 seconds=arguments.timeout or 0.0,
+                on_stderr=self._log,
             ) as self._agent:
                 self._agent.on_session = self._opened
                 return await self._run_session(self._agent)
@@ -199,7 +202,12 @@ class _Run:
         self._shown.error(text, code, error)
         if self._arguments.json:
             sys.stderr.write(f"duologue: {text}\n")
+        self._log.show_end(text, code)
         return code
+
+    def _show_log(self, line: str) -> None:
+        self._shown.pause()
+        show_line(line)
 
 
 def _prompt_of(arguments: argparse.Namespace) -> str:
