@@ -26,6 +26,10 @@ for event in session.prompt("/plan"):
         case _:
             pass
 
+# %% A turn as the last line of a cell is shown as Markdown.
+turn = session.prompt("/echo *hello*").wait()
+turn  # noqa: B018
+
 # %% Everything that was said, as objects.
 for message in session.transcript.messages:
     print(message.role, len(message.text))

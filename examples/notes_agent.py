@@ -34,9 +34,9 @@ async def my_model(notes: str, tests: str, question: str) -> AsyncIterator[str]:
 
 @agent.on_prompt  # return = end_turn; cancelled = "cancelled", never an error
 async def answer(turn: Turn[NotesSettings]) -> None:
-    await turn.plan("Read the notes", "Answer")
+    plan = await turn.plan("Read the notes", "Answer")
     notes = turn.cwd / "notes.md"
-    async with turn.tool("Read notes.md", kind="read") as read:  # leaving = completed, raising = failed
+    async with plan.step(), turn.tool("Read notes.md", kind="read") as read:  # leaving = completed, raising = failed
         try:
             text = await turn.files.read(notes)  # the editor's unsaved text when it offers it
         except ResourceNotFound:
@@ -49,8 +49,9 @@ async def answer(turn: Turn[NotesSettings]) -> None:
     tests = await turn.run(
         "echo", "all tests passed", timeout=60
     )  # in the editor's terminal, or as a process of the agent
-    async for piece in my_model(text, tests.output, turn.text):
-        await turn.say(piece)  # waits when the editor is slow
+    async with plan.step():
+        async for piece in my_model(text, tests.output, turn.text):
+            await turn.say(piece)  # waits when the editor is slow
     await turn.report_usage(used=1200, size=200_000)
 
 

@@ -24,6 +24,8 @@
     ├── SessionLost               the agent was restarted, and cannot continue this session
     ├── TurnStalled               a turn without activity for too long; it was cancelled
     ├── ModelFailed               a turn that ended as `end_turn` although the agent reports that its model failed
+    ├── TurnIncomplete            a turn was refused, cut off, cancelled, or denied a permission
+    │   └── TurnTimeout                no answer in the time that the caller gave; the turn was cancelled
     ├── MessageTooLarge           a message over the limit fails its request, or the connection if that is unknown
     ├── ProtocolViolation         the peer's response breaks JSON-RPC or the schema
     │   └── DowngradeRequired          the agent got an `initialize` of version 2, and knows version 1 only
@@ -46,6 +48,7 @@ class of the exception and a reference to the log of the sender, and nothing els
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any, ClassVar, cast
 
 # A library logs nothing until the program configures logging; whatever logs is loaded together with this module.
@@ -87,7 +90,9 @@ __all__ = [
     "StartError",
     "StoreError",
     "StoreFull",
+    "TurnIncomplete",
     "TurnStalled",
+    "TurnTimeout",
     "UnsupportedProtocolVersion",
     "error_for_code",
 ]
@@ -297,6 +302,28 @@ class TurnStalled(DuologueError):
 
 class ModelFailed(DuologueError):
     """A turn ended as `end_turn` although the agent reports that its model failed; the message says why."""
+
+
+class TurnIncomplete(DuologueError):
+    """A turn was refused, cut off at a limit, cancelled, or denied a permission; `check=False` accepts that.
+
+    Attributes:
+        text: The text of the agent until then.
+        stop_reason: How the turn ended; `None` if it is not known.
+        denied: What the client did not permit.
+    """
+
+    def __init__(
+        self, message: str, *, text: str = "", stop_reason: str | None = None, denied: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message)
+        self.text = text
+        self.stop_reason = stop_reason
+        self.denied = list(denied)
+
+
+class TurnTimeout(TurnIncomplete):
+    """The agent did not answer in the time that the caller gave; the turn was cancelled."""
 
 
 class ProtocolViolation(DuologueError):

@@ -1,7 +1,8 @@
 r"""Make text of a peer safe to show, log, send or store.
 
 `sanitize` removes what acts on a terminal, `strip_terminal_controls` does so and keeps colours. `escape_line`,
-`escape_bytes` and `quote` spell such characters out (`\x1b`) so that they are seen. `shorten` cuts.
+`escape_bytes` and `quote` spell such characters out (`\x1b`) so that they are seen. `shorten` cuts. `safe_markdown` is
+for notebooks.
 """
 
 from __future__ import annotations
@@ -88,6 +89,12 @@ def escape_bytes(data: bytes) -> str:
 def shorten(text: str, limit: int) -> str:
     """Return the text, cut after `limit` characters and ended with `…` if it is longer."""
     return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def safe_markdown(text: str) -> str:
+    """Return Markdown of a peer that a notebook can show: no HTML, no images that are fetched, no links to scripts."""
+    shown = sanitize(text).replace("&", "&amp;").replace("<", "&lt;").replace("![", "[")
+    return re.sub(r"(?i)(script)(\\?:)", r"\1 \2", shown)
 
 
 def quote(value: object, limit: int = MOST_CHARACTERS) -> str:

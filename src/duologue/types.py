@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from duologue.conversation.content import UnknownContent as UnknownContent
     from duologue.conversation.content import text_of as text_of
     from duologue.conversation.items import Item as Item
+    from duologue.conversation.plan_progress import PlanProgress as PlanProgress
     from duologue.conversation.session_setup import AcpMcpServer as AcpMcpServer
     from duologue.conversation.session_setup import HttpMcpServer as HttpMcpServer
     from duologue.conversation.session_setup import Implementation as Implementation
@@ -129,6 +130,7 @@ else:
                 "UnknownContent text_of"
             ),
             "duologue.conversation.items": "Item",
+            "duologue.conversation.plan_progress": "PlanProgress",
             "duologue.conversation.session_setup": (
                 "AcpMcpServer HttpMcpServer Implementation McpServer SessionInfo SseMcpServer StdioMcpServer "
                 "SystemPrompt UnknownMcpServer"

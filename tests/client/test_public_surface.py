@@ -25,7 +25,7 @@ SESSION = {
 }
 TURN = {
     *("session", "prompt", "cancel", "is_over", "is_cancelling"),
-    *("text", "tool_calls", "plan", "usage", "stop_reason", "error", "meta", "is_truncated"),
+    *("text", "tool_calls", "plan", "usage", "stop_reason", "error", "meta", "is_truncated", "denied", "check"),
 }
 
 

@@ -135,6 +135,9 @@ class Agent(Generic[S]):
         """Open sessions of all clients, by id."""
         self.store: Store | None = _open_store(store, self._protocol_versions)
 
+    def __repr__(self) -> str:
+        return f"<Agent {self.info.name!r} {self.info.version}>"
+
     # --- registration
 
     def on_prompt(self, handler: Callable[[Turn[S]], Awaitable[Any]]) -> Callable[[Turn[S]], Awaitable[Any]]:

@@ -105,6 +105,9 @@ class Session(Generic[S]):
         self._buffered_updates: list[Update] = []
         persistence.begin_with(self._saved_state)
 
+    def __repr__(self) -> str:
+        return f"<Session {self.id!r} in {self.cwd}>"
+
     def new_id(self, kind: str) -> str:
         """Return a new random id that begins with `kind`: `call_…`, `msg_…`."""
         return f"{kind}_{os.urandom(8).hex()}"

@@ -83,6 +83,9 @@ class ToolCallHandle:
         """The current status: `pending`, `in_progress`, `completed`, `failed` or `cancelled`."""
         return cast("ToolStatus", self._known.status)
 
+    def __repr__(self) -> str:
+        return f"<ToolCallHandle {self._known.title!r} ({self._known.kind}), {self.status}>"
+
     async def __aenter__(self) -> Self:
         await self._turn.update(self._known)
         if self._is_cancellable:

@@ -20,6 +20,7 @@ from duologue.agent.terminal import TerminalHandle, open_terminal
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn_exceptions import StopTurn
 from duologue.conversation.content import Content, JsonObject, as_content, text_of
+from duologue.conversation.plan_progress import PlanProgress
 from duologue.conversation.updates import (
     UNSET,
     CompactionChunk,
@@ -40,6 +41,7 @@ from duologue.errors import InvalidParams
 from duologue.protocol.meta import current_attachment
 from duologue.protocol.values import ClientCapabilities, Elicitation
 from duologue.runtime.text_template import TextTemplate
+from duologue.sanitize import shorten
 
 if TYPE_CHECKING:
     from duologue.agent.session import Session
@@ -74,6 +76,9 @@ class Turn(Generic[S]):
         self._message: tuple[Role, str] | None = None
         self._chunks: tuple[Role, str, TextTemplate] | None = None
         self._compactions: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"<Turn of session {self.session.id!r}: {shorten(self.text, 60)!r}>"
 
     @property
     def cwd(self) -> Path:
@@ -122,12 +127,13 @@ class Turn(Generic[S]):
         if (waiting := self._chunk("user", content, message_id, meta)) is not None:
             await waiting
 
-    async def plan(self, *entries: str | PlanEntry, plan_id: str | None = None) -> None:
-        """Send the complete plan, replacing the one before."""
-        steps = [PlanEntry(entry) if isinstance(entry, str) else entry for entry in entries]
-        for step in steps:
+    async def plan(self, *entries: str | PlanEntry, plan_id: str | None = None) -> PlanProgress:
+        """Send the complete plan, replacing the one before; `async with plan.step():` shows the progress."""
+        plan = PlanProgress(self.update, entries, plan_id)
+        for step in plan.entries:
             check_step(step.status, step.priority)
-        await self.update(PlanUpdate(entries=steps, plan_id=plan_id))
+        await plan.send()
+        return plan
 
     async def plan_document(self, plan_id: str, *, uri: str | None = None, markdown: str | None = None) -> None:
         """Send a plan that is a file or a Markdown text instead of a list (unstable)."""
@@ -148,10 +154,8 @@ class Turn(Generic[S]):
             cost: Cost of the session so far.
             currency: ISO 4217 code; USD if not given.
         """
-        if cost is not None and currency is None:
-            currency = "USD"
-        known_cost = UNSET if cost is None else cost
-        await self.update(UsageUpdate(used=used, size=size, cost=known_cost, currency=currency))
+        known_cost, usual = (UNSET, None) if cost is None else (cost, "USD")
+        await self.update(UsageUpdate(used=used, size=size, cost=known_cost, currency=currency or usual))
 
     async def notify(self, title: str, *, severity: Severity = "info", description: str | None = None) -> None:
         """Show a notice that is not part of the conversation; clients without notices ignore it (unstable)."""

@@ -70,6 +70,10 @@ class RemoteAgent(AgentSessions):
         """The protocol version that was negotiated with the agent."""
         return self._proxy.version
 
+    def __repr__(self) -> str:
+        name = "an agent without a name" if self.info is None else f"{self.info.name} {self.info.version}"
+        return f"<RemoteAgent {name}, {'closed' if self.is_closed else f'protocol version {self.version}'}>"
+
     @property
     def _proxy(self) -> AgentProxy:
         return self._supervisor.last_live.proxy

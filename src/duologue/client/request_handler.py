@@ -6,7 +6,8 @@ Nothing is done that was not advertised, and nothing without asking the permissi
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import structs
 
 from duologue.client.permissions.policy import Permissions
-from duologue.client.permissions.request import PermissionRequest
+from duologue.client.permissions.request import ALLOWING, PermissionRequest
 from duologue.client.quirks import quirks_of
 from duologue.client.services.byte_budget import ByteBudget
 from duologue.client.services.elicitation import ElicitationHandler, Elicitations
@@ -26,7 +27,7 @@ from duologue.conversation.items import ToolCall
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.updates import Role, ToolCallUpdate, Update
 from duologue.conversation.work_state import TerminalExit
-from duologue.errors import MethodNotFound, ResourceNotFound
+from duologue.errors import InvalidRequest, MethodNotFound, ResourceNotFound
 from duologue.mcp.tool_server.server import OfferedServers
 from duologue.protocol.client_requests import (
     ClientRequest,
@@ -47,6 +48,7 @@ from duologue.protocol.values import (
     PermissionOption,
     TerminalOutputResult,
 )
+from duologue.sanitize import escape_line
 
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
@@ -209,7 +211,21 @@ class ClientRequestHandler:
         cwd, roots = session._params.cwd, session._params.roots
         request = PermissionRequest(session_id=session_id, cwd=cwd, roots=roots, tool=known, options=options, raw=raw)
         with self.activity.suspended(session_id):
-            return await self.permissions.decide(request)
+            chosen = await self.permissions.decide(request)
+        is_allowed = any(each.option_id == chosen and each.kind in ALLOWING for each in options)
+        if not is_allowed and not session.is_cancelling:
+            session._note_denied(f"{request.title} ({known.kind})")
+        return chosen
+
+    @contextmanager
+    def _noting_denial(self, session: ClientSession, what: str) -> Iterator[None]:
+        """Note an action that is not permitted; the time until it is decided is no inactivity of the agent."""
+        try:
+            with self.activity.suspended(session.id):
+                yield
+        except InvalidRequest:
+            session._note_denied(escape_line(what))
+            raise
 
     async def answer(self, request: ClientRequest[T]) -> T:
         result: T = await self._answers[type(request)](request)
@@ -221,7 +237,7 @@ class ClientRequestHandler:
         # The policy sees where the path leads, and exactly that is opened.
         resolved = await workspace.resolve(session_id, path)
         cwd, roots = session._params.cwd, session._params.roots
-        with self.activity.suspended(session_id):
+        with self._noting_denial(session, f"read {path}"):
             await self.permissions.check_read(session_id, cwd, path, resolved=resolved, roots=roots)
         return await workspace.read(
             session_id, path, line=request.line, limit=request.limit, resolved=resolved, budget=self._budget
@@ -232,7 +248,7 @@ class ClientRequestHandler:
         session, workspace = self._session(session_id), self._workspace()
         resolved = await workspace.resolve(session_id, path)
         cwd, roots = session._params.cwd, session._params.roots
-        with self.activity.suspended(session_id):
+        with self._noting_denial(session, f"write {path}"):
             change = partial(workspace.change_to, session_id, path, resolved, request.content)
             await self.permissions.check_write(session_id, cwd, path, resolved=resolved, roots=roots, preview=change)
         await workspace.write(session_id, path, request.content, resolved=resolved, even_protected=True)
@@ -250,7 +266,7 @@ class ClientRequestHandler:
         own, roots, limit = session._params.cwd, session._params.roots, request.output_byte_limit
 
         async def check(directory: str) -> None:
-            with self.activity.suspended(session_id):
+            with self._noting_denial(session, f"run {' '.join([command, *args])}"):
                 await self.permissions.check_command(session_id, own, [command, *args], directory, env=env, roots=roots)
 
         # The policy sees the directory that is open, and the command starts in exactly that.

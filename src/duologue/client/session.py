@@ -18,10 +18,11 @@ from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.items import ToolCall
 from duologue.conversation.session_setup import SessionParams
 from duologue.conversation.updates import Location, MessageChunk, MessageUpdate, Role, ToolCallUpdate, Update
-from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, ResourceNotFound, SessionLost
+from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, ResourceNotFound, SessionLost, TurnTimeout
 from duologue.events import TEXT_EVENTS, Event, LocationChanged, event_of
 from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import SessionOpened
+from duologue.sanitize import safe_markdown, shorten
 
 if TYPE_CHECKING:
     from duologue.client.agent import RemoteAgent
@@ -147,9 +148,45 @@ class ClientSession(SessionControls):
         if not self.is_open:
             raise InvalidParams("this session is closed")
 
-    async def ask(self, prompt: str, *, files: Iterable[Attachment] = ()) -> str:
-        """Send a prompt and return the agent's answer as plain text."""
-        return (await self.prompt(prompt, files=files)).text
+    async def ask(
+        self, prompt: str, *, files: Iterable[Attachment] = (), check: bool = True, timeout: float | None = None
+    ) -> str:
+        """Send a prompt and return the agent's answer as plain text.
+
+        Args:
+            prompt: Text of the prompt.
+            files: Files, directories or selections: embedded if the agent supports it, linked otherwise.
+            check: Raise an error if the turn was refused, cut off, cancelled, or denied a permission.
+            timeout: Seconds after which the turn is cancelled.
+
+        Raises:
+            TurnIncomplete: The answer is not complete, see `check`; the error has the text so far.
+            TurnTimeout: The agent did not answer in time; the error has the text so far.
+        """
+        turn = self.prompt(prompt, files=files)
+        try:
+            async with asyncio.timeout(timeout):
+                await turn
+        except TimeoutError:
+            message = f"the agent did not answer within {timeout:g} s, so the turn was cancelled"
+            raise TurnTimeout(message, text=turn.text, stop_reason=turn.stop_reason, denied=turn.denied) from None
+        if check:
+            turn.check()
+        return turn.text
+
+    def __repr__(self) -> str:
+        title = "" if self.title is None else f" {shorten(self.title, 60)!r}"
+        return f"<ClientSession {self.id!r}{title} in {self.cwd}, {self.state if self.is_open else 'closed'}>"
+
+    def _repr_markdown_(self) -> str:
+        """Return the conversation, as a notebook shows it."""
+        shown = [item for item in self.transcript.messages if item.role != "thought"]
+        return "\n\n".join(f"**{item.role}**\n\n{safe_markdown(item.text)}" for item in shown) or f"`{self!r}`"
+
+    def _note_denied(self, what: str) -> None:
+        """Add an action that was not permitted to the result of the running turn."""
+        if (turn := self._prompts.running) is not None:
+            turn._result.add_denied(what)
 
     async def cancel(self) -> None:
         """Cancel the running turn, which still ends with its stop reason, and withdraw the queued prompts.

@@ -24,7 +24,7 @@ from duologue.errors import ConnectionLost, DuologueError, EventBufferOverflow, 
 from duologue.events import Event, Plan, ToolCall
 from duologue.protocol.values import PromptResult
 from duologue.runtime.unread_bytes import PLAIN_BYTES, UnreadBytes, size_of
-from duologue.sanitize import quote
+from duologue.sanitize import quote, safe_markdown, shorten
 
 if TYPE_CHECKING:
     from duologue.client.prompt_runner import PromptRunner
@@ -92,6 +92,28 @@ class ClientTurn:
     def plan(self) -> Plan | None:
         """The last plan of this turn."""
         return self._result.plan
+
+    @property
+    def denied(self) -> list[str]:
+        """Actions that the client did not permit in this turn."""
+        return list(self._result.denied)
+
+    def check(self) -> None:
+        """Check that the turn ended with `end_turn` and that nothing was denied.
+
+        Raises:
+            TurnIncomplete: It was refused, cut off, cancelled, or denied a permission.
+        """
+        self._result.check(self.stop_reason)
+
+    def __repr__(self) -> str:
+        state = self.stop_reason or ("running" if self._task is not None and not self.is_over else "not ended")
+        return f"<ClientTurn {state}: {shorten(self.text, 60)!r}, {len(self.tool_calls)} tool calls>"
+
+    def _repr_markdown_(self) -> str:
+        """Return what a notebook shows."""
+        is_complete = self.stop_reason == "end_turn" and not self.denied
+        return safe_markdown(self.text) if is_complete else f"{safe_markdown(self.text)}\n\n`{self!r}`"
 
     @property
     def is_truncated(self) -> bool:

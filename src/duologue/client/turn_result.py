@@ -7,10 +7,24 @@ from sys import getsizeof
 
 from duologue.client.quirks import failure_in
 from duologue.conversation.memory_size import memory_size
+from duologue.errors import TurnIncomplete
 from duologue.events import Event, Message, Plan, Text, TitleChanged, ToolCall
+from duologue.sanitize import quote
 
 _PIECE_BYTES = 64
 """Memory for a piece of text in addition to its characters."""
+
+_MOST_DENIED = 100
+"""Denied actions that are named; an agent may try as often as it likes."""
+
+_ENDS = {
+    "end_turn": "the agent went on without a permission",
+    "refusal": "the agent refused the prompt",
+    "max_tokens": "the answer was cut off at the limit of tokens",
+    "max_turn_requests": "the turn was cut off at the agent's limit of requests to its model",
+    "cancelled": "the turn was cancelled",
+}
+"""Meaning of each stop reason for the answer."""
 
 
 class TurnResult:
@@ -19,6 +33,7 @@ class TurnResult:
     Attributes:
         plan: The last plan of the turn.
         failure: Why the model failed, if the agent reports that in an update of a turn that ended well.
+        denied: What the client did not permit in this turn.
         is_truncated: The beginning of the text, or the oldest tool calls, were dropped.
 
     Args:
@@ -28,6 +43,7 @@ class TurnResult:
     def __init__(self, max_bytes: int | None) -> None:
         self.plan: Plan | None = None
         self.failure: str | None = None
+        self.denied: list[str] = []
         self.is_truncated = False
         self._max_bytes: float = math.inf if max_bytes is None else max_bytes
         self._texts: dict[str | None, list[str]] = {}
@@ -69,6 +85,25 @@ class TurnResult:
                 self.failure = failure_in(event.meta, self.failure)
             case _:
                 pass
+
+    def add_denied(self, what: str) -> None:
+        """Add an action that the client did not permit."""
+        if len(self.denied) < _MOST_DENIED and what not in self.denied:
+            self.denied.append(what)
+
+    def check(self, stop_reason: str | None) -> None:
+        """Check that the turn ended with `end_turn` and without a denied permission.
+
+        Raises:
+            TurnIncomplete: It did not.
+        """
+        if stop_reason == "end_turn" and not self.denied:
+            return
+        message = _ENDS.get(stop_reason or "", f"the turn ended with the stop reason {quote(stop_reason)}")
+        if self.denied:
+            message += f"; not permitted: {', '.join(self.denied)} (give `permissions` that allow it)"
+        message += "; `text` of this error is the answer so far, and `check=False` returns it"
+        raise TurnIncomplete(message, text=self.text, stop_reason=stop_reason, denied=self.denied)
 
     def add_text(self, message_id: str | None, text: str) -> None:
         """Add a chunk of a message of the agent."""

@@ -34,6 +34,13 @@ def patched_fields(change: Struct, fresh: Struct) -> dict[str, Any]:
     return {name: getattr(fresh, name) if value is None else value for name, value in values.items()}
 
 
+def set_fields(struct: Struct) -> dict[str, Any]:
+    """Return the fields whose values differ from their defaults."""
+    defaults = _defaults(type(struct))
+    values = {name: getattr(struct, name) for name in struct.__struct_fields__}
+    return {name: value for name, value in values.items() if value != defaults[name] and value != []}
+
+
 @cache
 def _common_fields(source: type[Struct], target: type[Struct]) -> tuple[tuple[str, object], ...]:
     """Return each field that both have, and the value that means that it is absent in `source`."""

@@ -5,14 +5,17 @@ Items are immutable: a change makes a new one, so that a caller can keep the one
 
 from __future__ import annotations
 
+from reprlib import Repr
 from typing import Any, TypeAlias, cast
 
 from msgspec import UNSET, Struct
 
 from duologue.conversation.content import Content, JsonObject, TextContent, text_of
+from duologue.conversation.fields import set_fields
 from duologue.conversation.tool_content import ContentPart, FileChange, Location, TerminalPart, ToolContent
 from duologue.conversation.updates import PlanEntry, Role
 from duologue.conversation.work_state import FINAL_STATUSES, TerminalExit, TerminalSize
+from duologue.sanitize import safe_markdown
 
 RAW_OUTPUT_KEYS: tuple[tuple[str, ...], ...] = (
     ("aggregatedoutput",),  # codex: stdout and stderr as they came
@@ -31,6 +34,10 @@ RAW_OUTPUT_DEPTH = 4
 """How deep text is searched for: a content block in a list in a result in a response."""
 
 
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = 120
+
+
 class Received(Struct, frozen=True, kw_only=True):
     """Something received: an event, or an item of a transcript, where these fields have their defaults."""
 
@@ -38,6 +45,11 @@ class Received(Struct, frozen=True, kw_only=True):
     """The frame as received, in an event."""
     is_late: bool = False
     """It arrived after its turn had ended."""
+
+    def __repr__(self) -> str:
+        """Name the fields that differ from their defaults, long ones cut; `raw` would repeat them."""
+        shown = (f"{name}={_SHORT.repr(value)}" for name, value in set_fields(self).items() if name != "raw")
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 class Message(Received, frozen=True, kw_only=True):
@@ -56,6 +68,10 @@ class Message(Received, frozen=True, kw_only=True):
     def text(self) -> str:
         """The text blocks, joined."""
         return text_of(self.content)
+
+    def _repr_markdown_(self) -> str:
+        """Return what a notebook shows."""
+        return safe_markdown(self.text)
 
 
 class ToolCall(Received, frozen=True, kw_only=True):
@@ -136,6 +152,11 @@ class Plan(Received, frozen=True, kw_only=True):
     markdown: str | None = None
     other: JsonObject | None = None
     meta: JsonObject | None = None
+
+    def _repr_markdown_(self) -> str:
+        """Return what a notebook shows: a list of tasks, or the plan's own Markdown."""
+        steps = (f"- [{'x' if step.status == 'completed' else ' '}] {step.content}" for step in self.entries)
+        return safe_markdown(self.markdown or self.uri or "\n".join(steps))
 
 
 class Compaction(Received, frozen=True, kw_only=True):

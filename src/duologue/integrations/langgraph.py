@@ -18,26 +18,29 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
-from langchain_core.messages import (
-    AIMessage,
-    AIMessageChunk,
-    BaseMessage,
-    HumanMessage,
-    ToolMessage,
-    messages_from_dict,
-    messages_to_dict,
-)
-from langgraph.errors import GraphRecursionError
-from langgraph.types import Command
-
 from duologue.agent.agent import Agent
 from duologue.agent.diagnostics.values import check_tool_call
 from duologue.agent.turn import Turn
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
 from duologue.conversation.work_state import ToolKind
-from duologue.integrations.tool_calls import ToolCalls
+from duologue.integrations.tool_calls import ToolCalls, missing_extra
 from duologue.protocol.feature_filter import Unstable
 from duologue.store.memory import MemoryStore
+
+try:
+    from langchain_core.messages import (
+        AIMessage,
+        AIMessageChunk,
+        BaseMessage,
+        HumanMessage,
+        ToolMessage,
+        messages_from_dict,
+        messages_to_dict,
+    )
+    from langgraph.errors import GraphRecursionError
+    from langgraph.types import Command
+except ImportError as error:
+    raise missing_extra(error, "langgraph") from error
 
 __all__ = ["acp_agent"]
 

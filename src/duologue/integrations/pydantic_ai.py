@@ -17,27 +17,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic_ai import Agent as PydanticAgent
-from pydantic_ai import AgentRunResultEvent, BinaryContent, DeferredToolRequests, DeferredToolResults, ToolDenied
-from pydantic_ai import Tool as PydanticTool
-from pydantic_ai.exceptions import ModelRetry, UsageLimitExceeded
-from pydantic_ai.messages import (
-    FunctionToolCallEvent,
-    FunctionToolResultEvent,
-    ModelMessage,
-    ModelMessagesTypeAdapter,
-    ModelResponse,
-    PartDeltaEvent,
-    PartStartEvent,
-    TextPart,
-    TextPartDelta,
-    ThinkingPart,
-    ThinkingPartDelta,
-    ToolCallPart,
-    UserContent,
-)
-from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
-
 from duologue.agent.agent import Agent
 from duologue.agent.diagnostics.values import check_tool_call
 from duologue.agent.tool_call import ToolCallHandle
@@ -45,9 +24,33 @@ from duologue.agent.turn import Turn
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
 from duologue.conversation.work_state import TokenUsage, ToolKind
 from duologue.errors import RequestError
-from duologue.integrations.tool_calls import ToolCalls
+from duologue.integrations.tool_calls import ToolCalls, missing_extra
 from duologue.protocol.feature_filter import Unstable
 from duologue.store.memory import MemoryStore
+
+try:
+    from pydantic_ai import Agent as PydanticAgent
+    from pydantic_ai import AgentRunResultEvent, BinaryContent, DeferredToolRequests, DeferredToolResults, ToolDenied
+    from pydantic_ai import Tool as PydanticTool
+    from pydantic_ai.exceptions import ModelRetry, UsageLimitExceeded
+    from pydantic_ai.messages import (
+        FunctionToolCallEvent,
+        FunctionToolResultEvent,
+        ModelMessage,
+        ModelMessagesTypeAdapter,
+        ModelResponse,
+        PartDeltaEvent,
+        PartStartEvent,
+        TextPart,
+        TextPartDelta,
+        ThinkingPart,
+        ThinkingPartDelta,
+        ToolCallPart,
+        UserContent,
+    )
+    from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
+except ImportError as error:
+    raise missing_extra(error, "pydantic-ai") from error
 
 if TYPE_CHECKING:
     from duologue.mcp.tools import McpTool

@@ -60,6 +60,11 @@ class ToolCalls(AsyncExitStack):
         await tool.update(status="completed", raw_output=raw_output)
 
 
+def missing_extra(error: ImportError, extra: str) -> ImportError:
+    """Return the error for an adapter whose library is not installed."""
+    return ImportError(f"this adapter needs {error.name}: pip install 'duologue[{extra}]'", name=error.name)
+
+
 def guess_tool_kind(name: str) -> ToolKind:
     """Return the kind: `read_file` is `read`, `run_tests` is `execute`, `frobnicate` is `other`."""
     words = set(re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()))

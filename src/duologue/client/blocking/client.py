@@ -7,7 +7,7 @@ offer, with every coroutine as a plain function.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from functools import wraps
@@ -21,6 +21,7 @@ from duologue.client.blocking.loop_thread import LoopThread, wait_for
 from duologue.client.blocking.turn import BlockingTurn
 from duologue.client.connect import connect as connect_async
 from duologue.client.permissions.policy import Permissions
+from duologue.client.prompt import Attachment
 from duologue.client.session import ClientSession
 from duologue.client.target import Target
 from duologue.client.turn import ClientTurn
@@ -92,6 +93,9 @@ class BlockingSession(Blocking[ClientSession]):
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _repr_markdown_(self) -> str:
+        return self._call(self._wrapped._repr_markdown_)
 
     def last_message_text(self) -> str:
         """Return the last message of the agent as plain text."""
@@ -175,7 +179,17 @@ def open(*args: Any, **options: Any) -> BlockingAgent:
     return agent
 
 
-def ask(target: Target, prompt: str, *, cwd: str | Path = ".", permissions: Permissions | None = None) -> str:
+def ask(
+    target: Target,
+    prompt: str,
+    *,
+    cwd: str | Path = ".",
+    permissions: Permissions | None = None,
+    files: Iterable[Attachment] = (),
+    check: bool = True,
+    timeout: float | None = None,
+    token: str | None = None,
+) -> str:
     """Start an agent, send it one prompt, end it, and return its answer as plain text.
 
     Args:
@@ -183,9 +197,17 @@ def ask(target: Target, prompt: str, *, cwd: str | Path = ".", permissions: Perm
         prompt: Text of the prompt.
         cwd: Working directory of the session.
         permissions: Policy that decides the agent's permission requests. Default: it may only read.
+        files: Files, directories or selections: embedded if the agent supports it, linked otherwise.
+        check: Raise an error if the turn was refused, cut off, cancelled, or denied a permission.
+        timeout: Seconds for the answer, after which the turn is cancelled; the time to start the agent is not included.
+        token: Bearer token sent to a remote agent.
+
+    Raises:
+        TurnIncomplete: The answer is not complete, see `check`; the error has the text so far.
+        TurnTimeout: The agent did not answer in time; the error has the text so far.
     """
-    with connect(target, permissions=permissions) as agent, agent.new_session(cwd) as session:
-        return session.ask(prompt)
+    with connect(target, permissions=permissions, token=token) as agent, agent.new_session(cwd) as session:
+        return session.ask(prompt, files=files, check=check, timeout=timeout)
 
 
 class _Running(NamedTuple):

@@ -20,6 +20,9 @@ class Blocking(Generic[W]):
         self._thread = thread
         self._wrapped = wrapped
 
+    def __repr__(self) -> str:
+        return repr(self._wrapped).replace(type(self._wrapped).__name__, type(self).__name__, 1)
+
     def _call(self, function: Callable[..., T], *args: Any, **options: Any) -> T:
         """Call a plain function in the thread of the event loop."""
 

@@ -26,6 +26,7 @@ class BlockingTurn(Blocking[ClientTurn]):
     plan = Forwarded[Plan | None]()
     error = Forwarded[BaseException | None]()
     meta = Forwarded[JsonObject | None]()
+    denied = Forwarded[list[str]]()
 
     cancel = blocking(ClientTurn.cancel)
 
@@ -35,6 +36,17 @@ class BlockingTurn(Blocking[ClientTurn]):
         finally:
             if not self.is_over:
                 self.cancel()
+
+    def check(self) -> None:
+        """Check that the turn ended with `end_turn` and that nothing was denied.
+
+        Raises:
+            TurnIncomplete: It was refused, cut off, cancelled, or denied a permission.
+        """
+        self._wrapped.check()
+
+    def _repr_markdown_(self) -> str:
+        return self._wrapped._repr_markdown_()
 
     def wait(self) -> Self:
         """Wait for the end of the turn.

@@ -1,0 +1,112 @@
+"""Asking for an answer as text: what is not a complete answer is an error that has the text so far."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue import Agent, Permissions, Turn, Workspace, connect, sync
+from duologue.builtin.agent import builtin_agent
+from duologue.errors import TurnIncomplete, TurnTimeout
+
+
+def agent_that(ends: Any) -> Agent[Any]:
+    agent: Agent[Any] = Agent("answers")
+
+    @agent.on_prompt
+    async def answer(turn: Turn[Any]) -> None:
+        await turn.say("So far.")
+        if ends == "denied":
+            async with turn.tool("Delete everything", kind="delete") as tool:
+                await tool.request_permission()
+        elif ends == "never":
+            await asyncio.Event().wait()
+        elif ends == "writes":
+            await turn.files.write("notes.txt", "text")
+        else:
+            turn.stop(ends)
+
+    return agent
+
+
+@pytest.mark.parametrize(
+    ("reason", "meaning"),
+    [
+        ("refusal", "refused the prompt"),
+        ("max_tokens", "limit of tokens"),
+        ("max_turn_requests", "limit of requests"),
+        ("cancelled", "was cancelled"),
+    ],
+)
+async def test_a_turn_that_does_not_end_by_itself_is_an_error_with_the_text_so_far(
+    tmp_path: Path, reason: str, meaning: str
+) -> None:
+    async with asyncio.timeout(30), connect(agent_that(reason)) as agent, await agent.new_session(tmp_path) as session:
+        with pytest.raises(TurnIncomplete, match=meaning) as raised:
+            await session.ask("go")
+        assert (raised.value.text, raised.value.stop_reason, raised.value.denied) == ("So far.", reason, [])
+        assert await session.ask("go", check=False) == "So far."
+
+
+async def test_a_denied_act_is_named_although_the_turn_ended_well(tmp_path: Path) -> None:
+    async with (
+        asyncio.timeout(30),
+        connect(agent_that("denied")) as agent,
+        await agent.new_session(tmp_path) as session,
+    ):
+        with pytest.raises(TurnIncomplete, match=r"Delete everything \(delete\)") as raised:
+            await session.ask("go")
+        assert (raised.value.text, raised.value.stop_reason) == ("So far.", "end_turn")
+        assert raised.value.denied == ["Delete everything (delete)"]
+        turn = await session.prompt("again")
+        assert turn.denied == raised.value.denied
+        assert await session.ask("go", check=False) == "So far."
+
+
+async def test_an_allowed_act_is_no_error(tmp_path: Path) -> None:
+    permissions = Permissions.allow_everything()
+    async with (
+        asyncio.timeout(30),
+        connect(agent_that("denied"), permissions=permissions) as agent,
+        await agent.new_session(tmp_path) as session,
+    ):
+        assert await session.ask("go") == "So far."
+
+
+async def test_a_file_that_may_not_be_written_is_named_with_its_path(tmp_path: Path) -> None:
+    permissions = Permissions(edit="reject")
+    async with (
+        asyncio.timeout(30),
+        connect(agent_that("writes"), permissions=permissions, workspace=Workspace()) as agent,
+        await agent.new_session(tmp_path) as session,
+    ):
+        turn = session.prompt("go")
+        with pytest.raises(Exception, match="not permitted"):
+            await turn
+        assert turn.denied == [f"write {tmp_path / 'notes.txt'}"]
+
+
+async def test_a_turn_without_an_answer_in_time_is_cancelled_and_the_session_goes_on(tmp_path: Path) -> None:
+    async with asyncio.timeout(30), connect(agent_that("never")) as agent, await agent.new_session(tmp_path) as session:
+        for check in (True, False):
+            with pytest.raises(TurnTimeout, match=r"within 1 s") as raised:
+                await session.ask("go", timeout=1.0, check=check)
+            assert (raised.value.text, raised.value.stop_reason) == ("So far.", "cancelled")
+            assert not session.is_busy
+
+
+def test_one_call_takes_files_and_checks_the_answer(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("remember the milk")
+    shows: Agent[Any] = Agent("shows")
+
+    @shows.on_prompt
+    async def show(turn: Turn[Any]) -> None:
+        await turn.say(f"{len(turn.prompt)} blocks")
+
+    assert sync.ask(shows, "read", cwd=tmp_path, files=["notes.txt"], timeout=30) == "2 blocks"
+    with pytest.raises(TurnIncomplete, match="refused"):
+        sync.ask(builtin_agent(), "/refuse", cwd=tmp_path)
+    assert isinstance(sync.ask(builtin_agent(), "/refuse", cwd=tmp_path, check=False), str)
