@@ -68,5 +68,7 @@ def missing_extra(error: ImportError, extra: str) -> ImportError:
 def guess_tool_kind(name: str) -> ToolKind:
     """Return the kind: `read_file` is `read`, `run_tests` is `execute`, `frobnicate` is `other`."""
     words = set(re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()))
-    other: ToolKind = "other"
-    return next((kind for kind, known in _WORDS if words & set(known.split("|"))), other)
+    for kind, known in _WORDS:
+        if words & set(known.split("|")):
+            return kind
+    return "other"

@@ -18,7 +18,7 @@ class TracebackFormatter(logging.Formatter):
 
     def formatException(self, ei: _ExceptionInfo) -> str:  # noqa: N802  # the name of the base class
         """Format an exception and its causes without the library's frames."""
-        if ei[0] is None or ei[1] is None:
+        if ei[0] is None:
             return super().formatException(ei)
         described = TracebackException(ei[0], ei[1], ei[2])
         _shorten(described)
