@@ -249,14 +249,14 @@ def test_a_shown_recording_does_not_act_on_the_terminal(tmp_path: Path) -> None:
 def test_the_doctor_and_the_list_of_agents_do_not_act_on_the_terminal(tmp_path: Path) -> None:
     folder = tmp_path / "config" / "duologue"
     folder.mkdir(parents=True)
-    for name, kind in (("good", ""), ("dead", "exits")):
+    for name, kind in (("good", ""), ("dead", "exits"), ("shut", "locked")):
         args = json.dumps([AGENT[1], kind, ACTS.replace("\x00", "")]).replace("\\udb40\\udc41", "\\U000E0041")
         with (folder / "config.toml").open("a") as config:
             config.write(f"[agents.{name}]\ncommand = {json.dumps(AGENT[0])}\nargs = {args}\n".replace("\x7f", ""))
     for arguments in (["doctor"], ["doctor", "--json"], ["agents"], ["agents", "--json"], ["agents", "--names"]):
         with terminal(tmp_path, *arguments) as console:
             console.wait()
-            labels = ["L-agent-title", "L-login", "L-stderr"] if "doctor" in arguments else []
+            labels = ["L-agent-title", "L-method", "L-stderr", "shut"] if "doctor" in arguments else []
             assert_nothing_acted(console, "good", "dead", *labels)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 
 from duologue.transports.base import Transport
 from duologue.transports.server.http_streams import HttpServerConnection
@@ -17,6 +19,7 @@ from tests.transports.server.servers import Echo, Json, RunningServer, Socket, h
 
 SILENT = """
 import sys
+from contextlib import suppress
 for line in sys.stdin.buffer:
     if b"initialize" in line:
         sys.stdout.write('{"jsonrpc":"2.0","id":0,"result":{}}\\n')
@@ -131,10 +134,11 @@ async def test_a_client_that_reads_no_errors_is_disconnected() -> None:
             await socket.initialize()
             [held] = server.app.connections.all()
             socket.connection.transport.pause_reading()
-            for id in range(1, 100_000):
-                await socket.send(request(f"{id:01000}"))
-                if held.is_gone:
-                    break
+            with suppress(ConnectionClosed):
+                for id in range(1, 100_000):
+                    await socket.send(request(f"{id:01000}"))
+                    if held.is_gone:
+                        break
             assert held.is_gone
             assert held.pending_bytes <= 200_000
             socket.cut()

@@ -46,7 +46,7 @@ from duologue.jsonrpc.messages import Cancel, ErrorObject, Id, JsonRpcMessage, R
 
 CANCEL_METHOD = "$/cancel_request"
 
-MAX_PENDING = 10_000
+MAX_PENDING = 4096
 """Requests in flight per direction: a turn in each of thousands of sessions, and small enough for a table."""
 
 Event = JsonRpcMessage | Response | Cancel
