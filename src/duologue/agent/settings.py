@@ -135,6 +135,7 @@ class Settings:
         for key, value in (values or {}).items():
             if key in self._values and self._is_legal(self._declared[key], value):
                 self._values[key] = value
+        self._described = {key: self._describe(setting) for key, setting in self._declared.items()}
 
     @property
     def values(self) -> dict[str, str | bool]:
@@ -162,27 +163,29 @@ class Settings:
         if not self._is_legal(setting, value):
             legal = ", ".join(setting.values) if isinstance(setting, _Choice) else "true, false"
             raise InvalidParams(f"{value!r} is not a value of {key!r} (known: {legal})")
-        changed = self._values[key] != value
+        if self._values[key] == value:
+            return False
         self._values[key] = value
-        return changed
+        self._described[key] = self._described[key].with_value(value)
+        return True
 
     def describe(self) -> list[ConfigOption]:
         """Return every setting with its current value, as sent to clients."""
-        return [self._describe(setting) for setting in self._declared.values()]
+        return list(self._described.values())
 
     def modes(self) -> Modes | None:
         """Return the setting of category `mode` as modes, for clients that know only modes."""
         key = self._key_of("mode")
         if key is None:
             return None
-        setting = self._describe(self._declared[key])
+        setting = self._described[key]
         available = [Mode(option.value, option.name, option.description, option.meta) for option in setting.choices]
         return Modes(str(setting.value), available)
 
     def models(self) -> ConfigOption | None:
         """Return the setting of category `model`, if one was declared."""
         key = self._key_of("model")
-        return None if key is None else self._describe(self._declared[key])
+        return None if key is None else self._described[key]
 
     def _describe(self, setting: _Setting) -> ConfigOption:
         is_choice = isinstance(setting, _Choice)

@@ -90,10 +90,10 @@ class SessionControls:
 
     async def set_mode(self, mode_id: str) -> None:
         """Switch the mode, by the config option of category `mode` if there is one."""
-        setting = next((each for each in self.settings if each.category == "mode"), None)
-        if setting is not None:
-            await self.set_option(setting.setting_id, mode_id)
-            return
+        for setting in self.transcript.settings:
+            if setting.category == "mode":
+                await self.set_option(setting.setting_id, mode_id)
+                return
         await self._request(lambda proxy: proxy.set_mode(self.id, mode_id))
         self._user_settings.add(MODE)
         self.transcript.set_mode(mode_id)

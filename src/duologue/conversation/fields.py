@@ -19,12 +19,10 @@ def convert_fields(source: Struct, target: type[T], **changes: Any) -> T:
 
     An absent field stays absent, also if only one of the two tells absent (`UNSET`) and null (`None`) apart.
     """
-    fields = {
-        name: value
-        for name, absent in _common_fields(type(source), target)
-        if (value := getattr(source, name)) is not absent
-    }
-    return target(**{**fields, **changes})
+    for name, absent in _common_fields(type(source), target):
+        if name not in changes and (value := getattr(source, name)) is not absent:
+            changes[name] = value
+    return target(**changes)
 
 
 def patched_fields(change: Struct, fresh: Struct) -> dict[str, Any]:

@@ -123,8 +123,10 @@ class FeatureFilter:
         Raises:
             MethodNotFound: Naming the feature to switch on.
         """
+        if type(params) in self._open and method.name not in self._closed:
+            return
         closed = [method.name] if method.name in self._closed else []
-        if self._closed and not closed and type(params) not in self._open and not _is_custom(method):
+        if self._closed and not closed and not _is_custom(method):
             self._without(params, closed)
         if closed:
             name = self._closed[closed[0]]

@@ -85,8 +85,7 @@ class AgentProxy(ABC):
         attached = current_attachment()
         await self._connection.notify(notification, sent if attached is None else with_attachment(sent, attached))
 
-    def _ask(self, method: Method[Any, Any], params: Any) -> Coroutine[Any, Any, Any]:
-        return self._request(method, params)
+    _ask = _request
 
     @abstractmethod
     async def initialize(self, info: Implementation, capabilities: ClientCapabilities) -> InitializeResult:

@@ -30,15 +30,20 @@ class ConfigOptionConverter:
         """Write one config option."""
         if option.other is not None:
             return Other(option.kind, self._with_id(option.setting_id, option.other))
-        fields: dict[str, Any] = {self._id_field: option.setting_id}
+        fields: dict[str, Any] = {
+            self._id_field: option.setting_id,
+            "name": option.name,
+            "description": option.description,
+            "category": option.category,
+            "meta": option.meta,
+        }
+        value = option.value
         if option.kind == "boolean":
-            fields["current_value"] = bool(option.value)
-            return convert_fields(option, self._schema.SessionConfigBoolean, **fields)
-        fields["current_value"] = "" if option.value is None else str(option.value)
-        fields["options"] = [self._group_to_wire(group) for group in option.groups] or self._values_to_wire(
-            option.options
+            return self._schema.SessionConfigBoolean(current_value=bool(value), **fields)
+        values = list(map(self._group_to_wire, option.groups)) or self._values_to_wire(option.options)
+        return self._schema.SessionConfigSelect(
+            current_value="" if value is None else str(value), options=values, **fields
         )
-        return convert_fields(option, self._schema.SessionConfigSelect, **fields)
 
     def from_wire(self, option: Any) -> ConfigOption:
         """Read one config option; one of an unknown type keeps all its fields in `other`."""
@@ -60,15 +65,17 @@ class ConfigOptionConverter:
                 members = [convert_fields(member, Option) for member in item.options]
                 groups.append(OptionGroup(getattr(item, self._group_field), item.name, members, item.meta))
             else:
-                values.append(convert_fields(item, Option))
-        return convert_fields(
-            option,
-            ConfigOption,
+                values.append(Option(item.value, item.name, item.description, item.meta))
+        return ConfigOption(
             setting_id=getattr(option, self._id_field),
+            name=option.name,
             kind="select" if is_select else "boolean",
             value=option.current_value,
             options=values,
             groups=groups,
+            description=option.description,
+            category=option.category,
+            meta=option.meta,
         )
 
     def _group_to_wire(self, group: OptionGroup) -> Any:

@@ -122,8 +122,9 @@ class V1AgentMethods(AgentMethods):
         )
 
     def _options_to_wire(self, options: list[ConfigOption]) -> list[Any]:
-        has_booleans = self._client.capabilities.boolean_settings
-        return super()._options_to_wire([each for each in options if has_booleans or each.kind != "boolean"])
+        if not self._client.capabilities.boolean_settings:
+            options = [each for each in options if each.kind != "boolean"]
+        return [settings.config_option_to_wire(option) for option in options]
 
     # --- the turn
 
