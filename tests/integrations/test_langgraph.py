@@ -65,7 +65,7 @@ async def test_a_model_streams_and_tools_are_shown(tmp_path: Path) -> None:
         assert client.text == "read it all"
         assert len(client.of(v1.AgentMessageChunk)) > 1
         (call,) = client.of(v1.ToolCall)
-        assert (call.title, call.kind, call.raw_input) == ("read_file", "read", {"path": "a"})
+        assert (call.title, call.kind, call.raw_input) == ('read_file(path="a")', "read", {"path": "a"})
         assert client.of(v1.ToolCallUpdate)[-1].status == "completed"
 
 
@@ -280,7 +280,7 @@ async def test_the_mcp_servers_of_the_client_are_connected_and_nodes_call_their_
         assert (await client.prompt(session, "echo a.txt")).stop_reason == "end_turn"
         assert client.text == "echoed"
         (call,) = client.of(v1.ToolCall)
-        assert (call.title, call.raw_input) == ("small__echo", {"path": "a.txt"})
+        assert (call.title, call.raw_input) == ('small__echo(path="a.txt")', {"path": "a.txt"})
         last = client.of(v1.ToolCallUpdate)[-1]
         assert (last.status, last.raw_output) == ("completed", '{"path": "a.txt"}')
     assert (tmp_path / "starts").read_text() == "+-"  # one process, which listed its tools once

@@ -36,7 +36,7 @@ async def test_text_streams_and_tool_calls_are_shown(tmp_path: Path) -> None:
         assert response.usage is not None
         assert client.text == "all of it read"
         (call,) = client.of(v1.ToolCall)
-        assert (call.title, call.kind) == ("read_file", "read")
+        assert (call.title, call.kind) == ('read_file(path="a")', "read")
         assert client.of(v1.ToolCallUpdate)[-1].status == "completed"
 
 
@@ -76,7 +76,7 @@ async def test_a_tool_that_needs_approval_asks_for_permission(tmp_path: Path) ->
 
         @client.handlers.on(v1.SESSION_REQUEST_PERMISSION)
         async def ask(context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
-            assert params.tool_call.title == "delete_file"
+            assert params.tool_call.title == 'delete_file(path="a.txt")'
             return v1.RequestPermissionResponse(outcome=v1.SelectedPermissionOutcome(option_id=next(answers)))
 
         await client.prompt(await client.new(), "delete a.txt")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -10,6 +11,10 @@ from typing import Any
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn import Turn
 from duologue.conversation.work_state import FINAL_STATUSES, ToolKind
+from duologue.sanitize import escape_line, shorten
+
+MOST_OF_ARGUMENT = 60
+"""Characters of one argument in the title of a tool call."""
 
 _WORDS: list[tuple[ToolKind, str]] = [
     ("delete", "delete|remove|unlink"),
@@ -44,7 +49,8 @@ class ToolCalls(AsyncExitStack):
     async def open(self, call_id: str, name: str, arguments: Any) -> ToolCallHandle:
         """Announce a tool call; return the open one if it was announced before."""
         if call_id not in self.handles:
-            tool = self._turn.tool(name, self.kind_of(name), name=name, raw_input=arguments)
+            title = tool_title(name, arguments)
+            tool = self._turn.tool(title, self.kind_of(name), name=name, raw_input=arguments)
             self.handles[call_id] = await self.enter_async_context(tool)
         return self.handles[call_id]
 
@@ -58,6 +64,19 @@ class ToolCalls(AsyncExitStack):
             return
         await tool.show(text)
         await tool.update(status="completed", raw_output=raw_output)
+
+
+def tool_title(name: str, arguments: Any) -> str:
+    """Return the title of a tool call: `read_file(path="notes.md")`, with long arguments cut."""
+    if not isinstance(arguments, Mapping):
+        return name
+    given = ", ".join(f"{key}={shorten(to_json(value), MOST_OF_ARGUMENT)}" for key, value in arguments.items())
+    return escape_line(f"{name}({given})")
+
+
+def to_json(value: Any) -> str:
+    """Return a value as JSON for a person to read; what has no JSON is shown as Python does."""
+    return json.dumps(value, ensure_ascii=False, default=repr)
 
 
 def missing_extra(error: ImportError, extra: str) -> ImportError:
