@@ -6,7 +6,7 @@ Nothing is done that was not advertised, and nothing without asking the permissi
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic
@@ -218,7 +218,7 @@ class ClientRequestHandler:
         return chosen
 
     @contextmanager
-    def _noting_denial(self, session: ClientSession, what: str) -> Iterator[None]:
+    def _noting_denial(self, session: ClientSession, what: str) -> Generator[None]:
         """Note an action that is not permitted; the time until it is decided is no inactivity of the agent."""
         try:
             with self.activity.suspended(session.id):

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, cast
 
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn import Turn
@@ -70,7 +70,8 @@ def tool_title(name: str, arguments: Any) -> str:
     """Return the title of a tool call: `read_file(path="notes.md")`, with long arguments cut."""
     if not isinstance(arguments, Mapping):
         return name
-    given = ", ".join(f"{key}={shorten(to_json(value), MOST_OF_ARGUMENT)}" for key, value in arguments.items())
+    fields = cast("Mapping[str, Any]", arguments)
+    given = ", ".join(f"{key}={shorten(to_json(value), MOST_OF_ARGUMENT)}" for key, value in fields.items())
     return escape_line(f"{name}({given})")
 
 
