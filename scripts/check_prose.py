@@ -22,7 +22,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 ROOT = Path(__file__).parents[1]
 PATHS = ("src", "tests", "examples", "scripts", "benchmarks", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
@@ -190,13 +190,15 @@ def _docstring_of(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 def _attribute_docstrings_of(node: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield what is wrong with the first line of string literals that follow an assignment."""
-    body = getattr(node, "body", None)
+    body = cast("list[ast.AST]", getattr(node, "body", None))
     for before, after in itertools.pairwise(body if isinstance(body, list) else ()):
         match before, after:
             case ast.Assign() | ast.AnnAssign(), ast.Expr(value=ast.Constant(value=str(text))):
                 first = text.strip().partition("\n")[0]
                 if NOT_A_NOUN.match(first):
                     yield after.lineno, f"says a situation, not a thing: {first}"
+            case _:
+                pass
 
 
 def _is_described_as_a_value(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -80,32 +80,32 @@ def wrapped(turn: Any) -> Any:
     return good(turn)
 
 
-@pytest.mark.parametrize(
-    "handler",
-    [
-        good,
-        AsyncCallable(),
-        functools.partial(two_parameters, text="x"),
-        lambda turn: two_parameters(turn, "x"),
-        annotated,
-        wrapped,
-    ],
-)
+WORKING: list[Callable[[Any], Any]] = [
+    good,
+    AsyncCallable(),
+    functools.partial(two_parameters, text="x"),
+    lambda turn: two_parameters(turn, "x"),
+    annotated,
+    wrapped,
+]
+
+
+@pytest.mark.parametrize("handler", WORKING)
 def test_a_prompt_handler_that_may_work_is_accepted(handler: Any) -> None:
     assert Agent[Settings]("tested").on_prompt(handler) is handler
 
 
-@pytest.mark.parametrize(
-    "register",
-    [
-        lambda agent, handler: agent.on_open(handler),
-        lambda agent, handler: agent.command("x", "X")(handler),
-        lambda agent, handler: agent.extension("_x")(handler),
-        lambda agent, handler: agent.login("x", "X")(handler),
-        lambda agent, handler: agent.on_logout(handler),
-        lambda agent, handler: agent.on_login_status(handler),
-    ],
-)
+REGISTRATIONS: list[Callable[[Any, Any], Any]] = [
+    lambda agent, handler: agent.on_open(handler),
+    lambda agent, handler: agent.command("x", "X")(handler),
+    lambda agent, handler: agent.extension("_x")(handler),
+    lambda agent, handler: agent.login("x", "X")(handler),
+    lambda agent, handler: agent.on_logout(handler),
+    lambda agent, handler: agent.on_login_status(handler),
+]
+
+
+@pytest.mark.parametrize("register", REGISTRATIONS)
 def test_every_other_handler_is_checked_too(register: Callable[[Any, Any], Any]) -> None:
     async def three(a: int, b: int, c: int) -> None: ...
 
@@ -125,23 +125,23 @@ def test_a_hook_for_requests_must_be_a_plain_function() -> None:
         agent.on_request(wrong)
 
 
-@pytest.mark.parametrize(
-    ("mistake", "message"),
-    [
-        (lambda turn: turn.tool("x", kind="reed"), "'reed' is not a kind of a tool call.*did you mean 'read'"),
-        (
-            lambda turn: turn.tool("x").update(status="done"),
-            "'done' is not a status of a tool call; use one of pending",
-        ),
-        (lambda turn: turn.tool("x").update(kind="write"), "'write' is not a kind of a tool call"),
-        (lambda turn: turn.tool("x").show("y", status="complete"), "did you mean 'completed'"),
-        (lambda turn: turn.notify("x", severity="warn"), "'warn' is not a severity.*did you mean 'warning'"),
-        (lambda turn: turn.stop("refuse"), "'refuse' is not a stop reason"),
-        (lambda turn: turn.report_compaction("c", "done"), "'done' is not a status of a compaction"),
-        (lambda turn: turn.plan(PlanEntry("x", status="done")), "'done' is not a status of a plan's step"),
-        (lambda turn: turn.plan(PlanEntry("x", priority="top")), "'top' is not a priority of a plan's step"),
-    ],
-)
+MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda turn: turn.tool("x", kind="reed"), "'reed' is not a kind of a tool call.*did you mean 'read'"),
+    (
+        lambda turn: turn.tool("x").update(status="done"),
+        "'done' is not a status of a tool call; use one of pending",
+    ),
+    (lambda turn: turn.tool("x").update(kind="write"), "'write' is not a kind of a tool call"),
+    (lambda turn: turn.tool("x").show("y", status="complete"), "did you mean 'completed'"),
+    (lambda turn: turn.notify("x", severity="warn"), "'warn' is not a severity.*did you mean 'warning'"),
+    (lambda turn: turn.stop("refuse"), "'refuse' is not a stop reason"),
+    (lambda turn: turn.report_compaction("c", "done"), "'done' is not a status of a compaction"),
+    (lambda turn: turn.plan(PlanEntry("x", status="done")), "'done' is not a status of a plan's step"),
+    (lambda turn: turn.plan(PlanEntry("x", priority="top")), "'top' is not a priority of a plan's step"),
+]
+
+
+@pytest.mark.parametrize(("mistake", "message"), MISTAKES)
 async def test_a_value_that_the_protocol_does_not_list_fails_the_turn_and_names_those_it_lists(
     tmp_path: Path, mistake: Callable[[Any], Any], message: str
 ) -> None:

@@ -17,6 +17,7 @@ from duologue.client.session import ClientSession
 from duologue.conversation.git_patch import git_patch
 from duologue.conversation.items import Item, Message, ToolCall
 from duologue.conversation.updates import FileChange, ToolContent
+from duologue.conversation.work_state import ToolKind
 from duologue.errors import DuologueError, ResourceNotFound
 from duologue.events import Notice
 
@@ -108,7 +109,7 @@ async def _do(turn: Turn[Any], name: str, value: Any) -> str | None:
 
 
 async def _use_tool(turn: Turn[Any], name: str, value: Any) -> None:
-    kind = "edit" if name == "edit" else "other"
+    kind: ToolKind = "edit" if name == "edit" else "other"
     async with turn.tool(f"To {name}", kind=kind, locations=["a.txt"], raw_input={"value": value}) as tool:
         match name:
             case "tool":
