@@ -190,8 +190,9 @@ def _docstring_of(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 def _attribute_docstrings_of(node: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield what is wrong with the first line of string literals that follow an assignment."""
-    body = cast("list[ast.AST]", getattr(node, "body", None))
-    for before, after in itertools.pairwise(body if isinstance(body, list) else ()):
+    body: object = getattr(node, "body", None)
+    statements = cast("list[ast.AST]", body) if isinstance(body, list) else []
+    for before, after in itertools.pairwise(statements):
         match before, after:
             case ast.Assign() | ast.AnnAssign(), ast.Expr(value=ast.Constant(value=str(text))):
                 first = text.strip().partition("\n")[0]

@@ -129,8 +129,7 @@ class ClientMethods(ABC):
     def _update(self, context: Context, params: Any) -> Coroutine[Any, Any, None] | None:
         """Pass plain text to the client as it is; it is most of what an agent sends. Read every other update."""
         chunk = params.update
-        kind: type[Any] = type(chunk)
-        role = self.text_roles.get(kind)
+        role = self.text_roles.get(type(chunk))  # pyright: ignore[reportUnknownArgumentType]  # either version's
         if role is not None and chunk.meta is None and params.meta is None:
             block = chunk.content
             if type(block) is self._text_class and block.annotations is None and block.meta is None:
