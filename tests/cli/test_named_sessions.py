@@ -71,6 +71,7 @@ def test_a_chat_continues_the_named_session_of_a_run(tmp_path: Path) -> None:
     with terminal(tmp_path, "chat", "-s", "a") as console:
         console.until("You said: from the run")
         console.until("Ctrl-D exits.")
+        console.until("›")  # before that, the key is lost
         console.type("\x04")
 
         assert console.wait() == 0
