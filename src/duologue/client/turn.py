@@ -63,7 +63,7 @@ class ClientTurn:
         self._forced_error: DuologueError | None = None
         self._meta = meta
         limit = session._max_transcript_bytes
-        self._result = TurnResult(None if limit is None else limit // 4)
+        self._result = TurnResult(None if limit is None else limit // 3)
         self._add_text = self._result.add_text
         self._events: deque[Event] = deque()
         self._has_reader = False
@@ -117,7 +117,7 @@ class ClientTurn:
 
     @property
     def is_truncated(self) -> bool:
-        """True if the beginning was dropped: the turn was longer than a quarter of the transcript's limit."""
+        """True if the beginning was dropped: the turn was longer than a third of the transcript's limit."""
         return self._result.is_truncated
 
     @property
