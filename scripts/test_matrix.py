@@ -62,7 +62,7 @@ def environment(version: tuple[int, int], interpreter: Path) -> Path:
         subprocess.run([*uv, "venv", "--quiet", "--python", interpreter, home], check=True)
     install = [*uv, "pip", "install", "--quiet", "--python", str(python)]
     # The transports reach over the network, which the core alone does not.
-    ours = ["--editable", ".[remote,mcp]"]
+    ours = ["--editable", ".[remote,http2,mcp]"]
     subprocess.run([*install, "--constraint", "requirements-dev.lock", *TEST_NEEDS, *ours], check=True, cwd=ROOT)
     return python
 

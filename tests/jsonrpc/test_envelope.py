@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec import UNSET
 
-from duologue.jsonrpc.envelope import MAX_MEMBERS, Ambiguous, PendingRequests, check_names, read_envelope
+from duologue.jsonrpc.envelope import MAX_MEMBERS, Ambiguous, PendingRequests, check_names, read_envelope, with_id
 from duologue.jsonrpc.messages import Id
 
 
@@ -149,3 +149,8 @@ def test_an_envelope_is_a_request_a_response_a_notification_or_neither(
     assert (envelope.request_id, envelope.is_request) == (request_id, request_id is not None)
     assert (envelope.response_id, envelope.is_response) == (response_id, response_id is not None)
     assert envelope.is_notification is is_notification
+
+
+def test_a_message_gets_another_id_and_keeps_its_other_members() -> None:
+    frame = b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"big":12345678901234567890123},"_more":null}'
+    assert with_id(frame, "other") == frame.replace(b'"id":1', b'"id":"other"')
