@@ -68,7 +68,7 @@ class Side:
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Run a program, on uvloop's event loop where that is asked for."""
     if os.environ.get("BENCH_UVLOOP"):
-        import uvloop  # type: ignore[import-not-found, unused-ignore]  # pyright: ignore[reportMissingImports]
+        import uvloop  # type: ignore[import-not-found, unused-ignore]  # pyright: ignore[reportMissingImports]  # optional
 
         uvloop.run(main)  # pyright: ignore[reportUnknownMemberType]
     else:

@@ -28,7 +28,7 @@ for event in session.prompt("/plan"):
 
 # %% A turn as the last line of a cell is shown as Markdown.
 turn = session.prompt("/echo *hello*").wait()
-turn  # noqa: B018  # pyright: ignore[reportUnusedExpression]
+turn  # noqa: B018  # pyright: ignore[reportUnusedExpression]  # a cell shows it
 
 # %% Everything that was said, as objects.
 for message in session.transcript.messages:

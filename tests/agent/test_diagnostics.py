@@ -118,7 +118,7 @@ def test_every_other_handler_is_checked_too(register: Callable[[Any, Any], Any])
 
 def test_a_hook_for_requests_must_be_a_plain_function() -> None:
     agent = Agent[Settings]("tested")
-    wrong: Any = lambda: None  # noqa: E731
+    wrong: Any = lambda: None  # noqa: E731  # a lambda is what is tested
     with pytest.raises(TypeError, match="use `def`"):
         agent.on_request(good)
     with pytest.raises(TypeError, match="one parameter"):
@@ -193,13 +193,13 @@ async def test_a_call_without_await_fails_the_turn_and_names_its_line(tmp_path: 
 async def test_so_does_one_of_a_tool_call_a_file_or_the_session(tmp_path: Path) -> None:
     async def show(turn: Turn[Settings]) -> None:
         async with turn.tool("Read") as tool:
-            tool.show("x")  # type: ignore[unused-coroutine]
+            tool.show("x")  # type: ignore[unused-coroutine]  # the mistake
 
     async def write(turn: Turn[Settings]) -> None:
-        turn.files.write("x", "y")  # type: ignore[unused-coroutine]
+        turn.files.write("x", "y")  # type: ignore[unused-coroutine]  # the mistake
 
     async def set_option(turn: Turn[Settings]) -> None:
-        turn.session.set_commands([])  # type: ignore[unused-coroutine]
+        turn.session.set_commands([])  # type: ignore[unused-coroutine]  # the mistake
 
     for answer, name in ((show, "show"), (write, "write"), (set_option, "set_commands")):
         line = line_of(answer, f".{name}(")
@@ -208,7 +208,7 @@ async def test_so_does_one_of_a_tool_call_a_file_or_the_session(tmp_path: Path) 
 
 async def test_so_does_one_before_the_turn_is_stopped(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
-        turn.say("x")  # type: ignore[unused-coroutine]
+        turn.say("x")  # type: ignore[unused-coroutine]  # the mistake
         turn.stop("refusal")
 
     assert "`say` was called without `await`" in await fails(tmp_path, answer)
@@ -230,7 +230,7 @@ async def test_a_call_that_was_stored_names_its_line_where_origins_are_tracked(t
 
 async def test_an_error_of_the_handler_itself_comes_first(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
-        turn.say("x")  # type: ignore[unused-coroutine]
+        turn.say("x")  # type: ignore[unused-coroutine]  # the mistake
         raise RequestError("the cause", code=-32000)
 
     assert await fails(tmp_path, answer) == "the cause"
@@ -240,7 +240,7 @@ async def test_other_coroutines_are_reported_by_the_interpreter_as_ever(tmp_path
     async def answer(turn: Turn[Settings]) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            good(turn)  # type: ignore[unused-coroutine]
+            good(turn)  # type: ignore[unused-coroutine]  # the mistake
             gc.collect()
         await turn.say(str([str(each.message) for each in caught]))
 

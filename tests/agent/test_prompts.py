@@ -191,7 +191,7 @@ async def test_stopping_works_from_a_task_group_and_an_unknown_reason_is_an_erro
                 inner.create_task(stop(turn))
                 outer.create_task(asyncio.Event().wait())
         if turn.text == "unknown":
-            turn.stop("tired")  # type: ignore[arg-type]
+            turn.stop("tired")  # type: ignore[arg-type]  # the mistake
         return turn.text
 
     async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:

@@ -335,7 +335,7 @@ async def test_a_session_whose_opening_was_cancelled_is_not_open(tmp_path: Path)
         attempt.cancel()
         with pytest.raises(asyncio.CancelledError):
             await attempt
-        while (await client.sessions_page()).sessions:  # noqa: ASYNC110
+        while (await client.sessions_page()).sessions:  # noqa: ASYNC110  # the end of a session is not reported to lists
             await asyncio.sleep(0)
         assert agent._open_sessions == {}
 

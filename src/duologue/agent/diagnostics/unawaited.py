@@ -45,7 +45,7 @@ def watch_unawaited() -> None:
         turn._unawaited = turn._unawaited or f"`{name}` was called without `await` {where}; write `await ….{name}(…)`"
         _log.error("`%s` was called without `await`, so nothing was sent%s", name, f": {file}:{line}" if line else "")
 
-    record.is_watching_turns = True  # type: ignore[attr-defined]
+    record.is_watching_turns = True  # type: ignore[attr-defined]  # marks the hook, so that it is set once
     setattr(warnings, _HOOK, record)
 
 
