@@ -14,7 +14,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from duologue.integrations.pydantic_ai import STATE, acp_agent
+from duologue.integrations.pydantic_ai import acp_agent
 from duologue.integrations.tool_calls import guess_tool_kind
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
@@ -171,7 +171,6 @@ def test_kinds_are_guessed_from_names() -> None:
     }
 
     assert {name: guess_tool_kind(name) for name in names} == names
-    assert STATE
 
 
 async def test_the_mcp_servers_of_the_client_are_connected_and_their_tools_ask_for_permission(tmp_path: Path) -> None:

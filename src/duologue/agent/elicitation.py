@@ -105,7 +105,7 @@ class ElicitationForwarder:
             raise InvalidParams("the client does not support form elicitation")
         properties = (elicitation.schema or {}).get("properties")
         for name in cast("JsonObject", properties) if isinstance(properties, dict) else ():
-            if _is_secret(name):
+            if is_secret_name(name):
                 raise InvalidParams(f"a form must not ask for a secret ({name}); use a URL elicitation instead")
 
     def _check_url(self, url: str) -> None:
@@ -129,7 +129,7 @@ def form_schema(form: type) -> JsonObject:
     properties: JsonObject = {}
     required: list[str] = []
     for field in dataclasses.fields(form):
-        if _is_secret(field.name):
+        if is_secret_name(field.name):
             raise TypeError(f"{field.name}: a form must not ask for a secret; use `turn.elicit_url` instead")
         properties[field.name] = _property(field, hints[field.name])
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
@@ -142,7 +142,8 @@ def form_schema(form: type) -> JsonObject:
     return schema
 
 
-def _is_secret(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
+    """Return True if a field of this name asks for a secret, which a form must not do."""
     return _SECRET.search(name) is not None
 
 

@@ -1,0 +1,91 @@
+"""Slash commands of the adapter: `/clear`, `/compact`, `/model`, and prompts that the author named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic_ai import Agent as PydanticAgent
+from pydantic_ai.exceptions import AgentRunError, UserError
+
+from duologue.agent.agent import Agent
+from duologue.agent.turn import Turn
+from duologue.conversation.content import Content, TextContent
+from duologue.errors import InvalidParams
+from duologue.integrations.pydantic_ai.history import as_text, compacted, load_history, save_history
+from duologue.integrations.pydantic_ai.run import PydanticRun, RunOptions
+
+ARGUMENT = "{argument}"
+"""Placeholder in a named prompt for the text that the user typed after the command."""
+
+SUMMARIZE = (
+    "Summarize this conversation between a user and an assistant for the assistant, who continues from the summary "
+    "alone: what the user wants, what was decided and done, names of files and values that matter, what is open."
+)
+
+
+def add_commands(
+    served: Agent[Any], agent: PydanticAgent[Any, Any], options: RunOptions, prompts: Mapping[str, str]
+) -> None:
+    """Register the commands; the author may register others, also of the same names."""
+
+    @served.command("clear", "Start anew: the model no longer sees the conversation so far")
+    async def clear(turn: Turn[Any], argument: str) -> None:
+        save_history(turn.session, [])
+        await turn.say("The model no longer sees the conversation so far.")
+
+    @served.command("compact", "Replace the conversation that the model sees by a summary")
+    async def compact(turn: Turn[Any], argument: str) -> None:
+        await _compact(agent, options, turn, argument)
+
+    if options.models:
+
+        @served.command("model", "Show or choose the model", hint="name of a model")
+        async def model(turn: Turn[Any], argument: str) -> None:
+            await _choose_model(turn, argument, list(options.models))
+
+    for name, prompt in prompts.items():
+        _add_prompt(served, agent, options, name, prompt)
+
+
+def _add_prompt(
+    served: Agent[Any], agent: PydanticAgent[Any, Any], options: RunOptions, name: str, prompt: str
+) -> None:
+    hint = "text" if ARGUMENT in prompt else None
+
+    @served.command(name, prompt.strip().splitlines()[0] if prompt.strip() else name, hint=hint)
+    async def answer(turn: Turn[Any], argument: str) -> str:
+        text = prompt.replace(ARGUMENT, argument) if ARGUMENT in prompt else f"{prompt}\n\n{argument}".strip()
+        others: list[Content] = [block for block in turn.prompt if not isinstance(block, TextContent)]
+        return await PydanticRun(agent, turn, options).run([TextContent(text), *others])
+
+
+async def _choose_model(turn: Turn[Any], argument: str, models: list[str]) -> None:
+    if argument:
+        try:
+            await turn.set_option(model=argument)
+        except InvalidParams as error:
+            await turn.say(error.message)
+            return
+    current = turn.settings.model
+    await turn.say(f"The model is {current}. To choose from: {', '.join(models)}.")
+
+
+async def _compact(agent: PydanticAgent[Any, Any], options: RunOptions, turn: Turn[Any], argument: str) -> None:
+    history = load_history(turn.session)
+    model = options.model_of(turn) or agent.model
+    if not history or model is None:
+        await turn.say("There is nothing to compact." if model else "This agent has no model that could compact it.")
+        return
+    compaction = turn.session.new_id("compaction")
+    await turn.report_compaction(compaction, "in_progress")
+    writer: PydanticAgent[None, str] = PydanticAgent(model, instructions=f"{SUMMARIZE}\n{argument}".strip())
+    try:
+        summary = (await writer.run(as_text(history))).output
+    except (AgentRunError, UserError) as error:
+        await turn.report_compaction(compaction, "failed", error=str(error))
+        await turn.say(f"The conversation was not compacted: {error}")
+        return
+    save_history(turn.session, compacted(history, summary))
+    await turn.report_compaction(compaction, "completed", summary=summary)
+    await turn.say(f"The model now sees this summary instead of {len(history)} messages:\n\n{summary}")
