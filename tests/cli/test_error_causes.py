@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +84,30 @@ def test_the_answer_behind_an_error_of_ours_is_found() -> None:
     assert answered(ours) == {"code": -32603, "message": "why", "data": [1]}
     assert answered(ValueError()) is None
     assert answered(None) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "step"),
+    [
+        (["hello", "--timeout", "0.5", "--", "sleep", "60"], "`--timeout` allows more time; `--record FILE`"),
+        (["/crash 3"], "`--record FILE` keeps every message, `--stderr` shows the agent's log"),
+        (["hello", "--", "cat"], "is it an ACP agent? Many need a flag for that, such as --acp"),
+        (["hello", "--session", "nope"], "`duologue sessions` lists the sessions that can be continued"),
+    ],
+)
+def test_an_error_says_what_to_do_next(tmp_path: Path, arguments: list[str], step: str) -> None:
+    ended = duologue(tmp_path, "run", *arguments)
+
+    assert ended.returncode != 0
+    assert step in ended.stderr
+
+
+def test_a_log_that_explains_the_error_is_shown_instead_of_advice(tmp_path: Path) -> None:
+    agent = tmp_path / "agent.py"
+    agent.write_text(
+        "from duologue import run\n\n\nasync def answer(turn):\n    raise KeyError('key')\n\n\nrun(answer)\n", "utf-8"
+    )
+    ended = duologue(tmp_path, "run", "hello", "--", sys.executable, str(agent))
+
+    assert "KeyError: 'key'" in ended.stderr
+    assert "--record" not in ended.stderr

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from duologue.cli.console.safe_output import Style, say
+from duologue.cli.error_report import next_step
 from duologue.cli.exit_codes import UsageError
 from duologue.cli.mcp_servers import mcp_servers
 from duologue.cli.permissions import permissions_for
@@ -169,7 +170,8 @@ async def open_session(
             sys.stderr.write(f"the session {escape_line(arguments.name)!r} no longer exists: opening a new one\n")
             return await new_session(agent, arguments)
     except (MethodNotFound, InvalidParams, ResourceNotFound) as error:
-        raise UsageError(str(error)) from error
+        step = next_step(error)
+        raise UsageError(f"{error}; {step}" if step else str(error)) from error
 
 
 async def new_session(agent: RemoteAgent, arguments: argparse.Namespace) -> ClientSession:

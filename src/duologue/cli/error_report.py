@@ -7,14 +7,20 @@ from typing import Any, cast
 
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.errors import (
+    AgentExited,
     AuthenticationRequired,
+    InternalError,
     MessageTooLarge,
     NotAnAgent,
     ProtocolViolation,
     RequestError,
+    ResourceNotFound,
     TurnStalled,
     UnsupportedProtocolVersion,
 )
+
+RECORD = "`--record FILE` keeps every message, `--stderr` shows the agent's log"
+"""Advice for an agent that fails without a cause."""
 
 MOST_DATA = 500
 """Characters of an error's JSON data that are shown."""
@@ -42,6 +48,21 @@ def explain(error: Exception) -> str:
     cause = error.detail or _data_of(error.data, error.message)
     text = f"the agent answered with an error: {error.message or type(error).__name__} ({error.code})"
     return f"{text}: {cause}" if cause else text
+
+
+def next_step(error: Exception) -> str:
+    """Return what the user can do about an error that has no explanation in the agent's stderr; may be empty."""
+    match error:
+        case ResourceNotFound(data={"sessionId": _}):
+            return "`duologue sessions` lists the sessions that can be continued"
+        case TurnStalled():
+            return f"`--stall-timeout` allows more time; {RECORD}"
+        case TimeoutError():
+            return f"`--timeout` allows more time; {RECORD}"
+        case ProtocolViolation() | InternalError(detail=None) | AgentExited(stderr=""):
+            return RECORD
+        case _:
+            return ""
 
 
 def _data_of(data: Any, message: str) -> str:

@@ -27,7 +27,14 @@ from duologue.compat.dialects import Dialect, check_dialect
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.transcript import MAX_TRANSCRIPT_BYTES
-from duologue.errors import AgentExited, ConnectionLost, DowngradeRequired, InitializeTimeout, StartError
+from duologue.errors import (
+    AgentExited,
+    ConnectionLost,
+    DowngradeRequired,
+    InitializeTimeout,
+    MethodNotFound,
+    StartError,
+)
 from duologue.mcp.tool_server.server import ToolServer
 from duologue.protocol.feature_filter import Unstable, enabled_features
 from duologue.protocol.negotiation import check_versions, initialize
@@ -234,6 +241,8 @@ class _Connector:
                 )
         except TimeoutError:
             raise InitializeTimeout(_no_answer(transport, connection.stray_output, self.startup_timeout)) from None
+        except MethodNotFound as error:
+            raise StartError(f"the agent does not know `initialize`: {error}{NOT_AN_AGENT}") from error
         except AgentExited as end:
             raise _exited_early(end, connection.stray_output) from None
         except ConnectionLost as lost:
@@ -241,6 +250,9 @@ class _Connector:
             if isinstance(lost.__cause__, StartError):
                 raise lost.__cause__ from None
             raise
+
+
+NOT_AN_AGENT = "; is it an ACP agent? Many need a flag for that, such as --acp"
 
 
 def _own_info() -> Implementation:
@@ -252,7 +264,7 @@ def _own_info() -> Implementation:
 def _exited_early(end: AgentExited, stray_output: str) -> AgentExited:
     """Add what the agent printed, or a hint: there are agents that print one sentence and exit with 0."""
     printed = f"; it printed {stray_output}" if stray_output else ""
-    hint = "" if end.stderr else "; is it an ACP agent? Many need a flag for that, such as --acp"
+    hint = "" if end.stderr else NOT_AN_AGENT
     how = str(end).partition("\n")[0]
     message = f"{how} before it answered `initialize`{printed}{hint}"
     return AgentExited(message, exit_code=end.exit_code, signal=end.signal, stderr=end.stderr)
@@ -262,4 +274,4 @@ def _no_answer(transport: Transport, stray_output: str, seconds: float) -> str:
     stderr = transport.stderr_tail if isinstance(transport, ProcessTransport) else ""
     printed = f"; it printed {stray_output}" if stray_output else ""
     written = f"; the last it wrote to stderr:\n{stderr}" if stderr else ""
-    return f"the agent did not answer `initialize` within {seconds:g} s; is it an ACP agent?{printed}{written}"
+    return f"the agent did not answer `initialize` within {seconds:g} s{NOT_AN_AGENT}{printed}{written}"

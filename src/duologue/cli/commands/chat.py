@@ -42,7 +42,7 @@ from duologue.cli.console.menu import Menu
 from duologue.cli.console.permission_prompt import PermissionPrompt
 from duologue.cli.console.renderer import ConsoleOutput
 from duologue.cli.console.summaries import TurnSummary
-from duologue.cli.error_report import code_of_error, explain
+from duologue.cli.error_report import code_of_error, explain, next_step
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.mcp_servers import mcp_servers
 from duologue.cli.permissions import wants_to_ask
@@ -358,7 +358,7 @@ class _Chat:
     def _error(self, text: str, error: Exception) -> None:
         """Show an error, and what the agent wrote to stderr before it."""
         self._screen.error(text, code_of_error(error))
-        self._log.show_end(text, code_of_error(error))
+        self._log.show_end(text, code_of_error(error), next_step(error))
 
     def _show_log(self, line: str) -> None:
         if self._editor.is_reading and self._session is not None:

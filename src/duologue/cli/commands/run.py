@@ -21,7 +21,7 @@ from duologue.cli.console.login_prompt import login_advice, terminal_login
 from duologue.cli.console.permission_prompt import PermissionPrompt
 from duologue.cli.console.renderer import ConsoleOutput, Output
 from duologue.cli.console.summaries import TurnSummary
-from duologue.cli.error_report import code_of_error, explain
+from duologue.cli.error_report import code_of_error, explain, next_step
 from duologue.cli.exit_codes import STOP_CODES, ExitCode, UsageError
 from duologue.cli.permissions import wants_to_ask
 from duologue.cli.piped_input import read_piped
@@ -202,7 +202,7 @@ class _Run:
         self._shown.error(text, code, error)
         if self._arguments.json:
             sys.stderr.write(f"duologue: {text}\n")
-        self._log.show_end(text, code)
+        self._log.show_end(text, code, next_step(error))
         return code
 
     def _show_log(self, line: str) -> None:
