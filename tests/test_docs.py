@@ -44,6 +44,15 @@ def test_the_navigation_and_the_pages_are_the_same_set() -> None:
     assert sorted(_nav_pages(nav)) == sorted(str(page.relative_to(DOCS)) for page in PAGES)
 
 
+@pytest.mark.parametrize("word", ["persist_sessions", "TurnIncomplete", "max_transcript_bytes", "serve", "seed"])
+def test_the_search_of_the_site_knows_a_name_of_the_library_as_one_word(word: str) -> None:
+    plugins = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["plugins"]
+    separator = next(plugin["search"]["separator"] for plugin in plugins if "search" in plugin)
+    pages = [page for page in PAGES if word in re.split(separator, page.read_text("utf-8"))]
+
+    assert pages
+
+
 @pytest.mark.parametrize("page", [*PAGES, *FRONT_MATTER], ids=_name)
 def test_every_link_to_a_file_leads_to_one(page: Path) -> None:
     links = re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", page.read_text("utf-8"))
