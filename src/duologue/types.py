@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from duologue.agent.tool_call import ToolCallHandle as ToolCallHandle
     from duologue.agent.turn_exceptions import StopTurn as StopTurn
     from duologue.agent.turn_exceptions import ToolCancelled as ToolCancelled
+    from duologue.agent.turns.steering import SteeringMessage as SteeringMessage
     from duologue.client.agent import RemoteAgent as RemoteAgent
     from duologue.client.agent_sessions import SessionOptions as SessionOptions
     from duologue.client.auth import AuthOptions as AuthOptions
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from duologue.client.recorded_sessions import recorded_sessions as recorded_sessions
     from duologue.client.services.elicitation import ElicitationHandler as ElicitationHandler
     from duologue.client.session import ClientSession as ClientSession
+    from duologue.client.steering import Fallback as Fallback
+    from duologue.client.steering import SteerResult as SteerResult
     from duologue.client.supervisor import Restart as Restart
     from duologue.client.target import Target as Target
     from duologue.client.turn import ClientTurn as ClientTurn
@@ -86,6 +89,7 @@ if TYPE_CHECKING:
     from duologue.mcp.tool_server.server import ToolServer as ToolServer
     from duologue.protocol.feature_filter import Unstable as Unstable
     from duologue.protocol.meta import RequestMeta as RequestMeta
+    from duologue.protocol.steering import SteerOutcome as SteerOutcome
     from duologue.protocol.values import Account as Account
     from duologue.protocol.values import AgentCapabilities as AgentCapabilities
     from duologue.protocol.values import AuthMethod as AuthMethod
@@ -109,6 +113,7 @@ else:
             "duologue.agent.hosting.server": "ServerOptions",
             "duologue.agent.providers": "Providers",
             "duologue.agent.turn_exceptions": "StopTurn ToolCancelled",
+            "duologue.agent.turns.steering": "SteeringMessage",
             "duologue.agent.terminal": "TerminalHandle",
             "duologue.agent.tool_call": "ToolCallHandle",
             "duologue.agent.command": "CommandResult",
@@ -121,6 +126,7 @@ else:
             "duologue.client.recorded_sessions": "RecordedSession recorded_sessions",
             "duologue.client.services.elicitation": "ElicitationHandler",
             "duologue.client.session": "ClientSession",
+            "duologue.client.steering": "Fallback SteerResult",
             "duologue.client.supervisor": "Restart",
             "duologue.client.target": "Target",
             "duologue.client.turn": "ClientTurn",
@@ -150,6 +156,7 @@ else:
             "duologue.mcp.tool_server.server": "ToolServer",
             "duologue.protocol.feature_filter": "Unstable",
             "duologue.protocol.meta": "RequestMeta",
+            "duologue.protocol.steering": "SteerOutcome",
             "duologue.protocol.values": (
                 "Account AgentCapabilities AuthMethod AuthStatus ClientCapabilities Elicitation ElicitationAnswer "
                 "PermissionOption Provider"

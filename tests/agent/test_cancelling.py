@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from duologue.agent.prompt_queue import CANCEL_SECONDS
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
+from duologue.agent.turns.prompt_queue import CANCEL_SECONDS
 from duologue.conversation.updates import ToolCallUpdate
 from duologue.runtime.handlers import Context
 from duologue.schema import v1

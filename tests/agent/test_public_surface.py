@@ -24,7 +24,17 @@ from duologue.protocol.values import ClientCapabilities
 NAMES: dict[type, list[str]] = {
     Agent: [
         *("asgi", "cli", "command", "extension", "info", "login", "login_in_terminal", "on_login_status", "on_logout"),
-        *("on_open", "on_prompt", "on_request", "persist_sessions", "run", "serve", "store", "use_providers"),
+        *(
+            "on_open",
+            "on_prompt",
+            "on_request",
+            "on_steer",
+            "persist_sessions",
+            "run",
+            "serve",
+            "store",
+            "use_providers",
+        ),
     ],
     Session: [
         *("available_commands", "background", "call_extension", "client_capabilities", "client_info", "commit"),
@@ -45,7 +55,7 @@ NAMES: dict[type, list[str]] = {
             "say",
         ),
         *("send_compaction_chunk", "send_final_update", "send_user_message", "session", "set_option", "set_title"),
-        *("settings", "stop", "terminal", "text", "think", "tokens", "tool", "update"),
+        *("settings", "steering", "stop", "take_steering", "terminal", "text", "think", "tokens", "tool", "update"),
     ],
     ToolCallHandle: [
         *("add_location", "diff", "fail", "is_cancelled", "on_cancel", "request_permission"),

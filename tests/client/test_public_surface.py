@@ -24,7 +24,7 @@ SESSION = {
     *("set_mode", "set_model", "set_option", "set_title", "status"),
 }
 TURN = {
-    *("session", "prompt", "cancel", "is_over", "is_cancelling"),
+    *("session", "prompt", "cancel", "steer", "is_over", "is_cancelling"),
     *("text", "tool_calls", "plan", "usage", "stop_reason", "error", "meta", "is_truncated", "denied", "check"),
 }
 

@@ -18,11 +18,12 @@ from duologue.agent.diagnostics.handlers import check_handler, check_hook
 from duologue.agent.diagnostics.unawaited import watch_unawaited
 from duologue.agent.extension import Extension
 from duologue.agent.hosting.stdio import read_command_line, serve_stdio
-from duologue.agent.prompt_queue import CANCEL_SECONDS
 from duologue.agent.providers import Providers
 from duologue.agent.session import Session
 from duologue.agent.settings import S, Settings
 from duologue.agent.turn import Turn
+from duologue.agent.turns.prompt_queue import CANCEL_SECONDS
+from duologue.agent.turns.steering import SteerHandler
 from duologue.compat.dialects import Dialect, check_dialect
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation
@@ -62,6 +63,7 @@ class Agent(Generic[S]):
         accepts: Content that prompts may carry in addition to text and links.
         system_prompt: Whether clients may `append` to the instructions, or also `override` them (unstable).
         mcp: Connect the MCP servers that clients name; needs the extra `mcp`.
+        steering: The prompt handler takes text of the user while it works: `turn.take_steering()`, or `on_steer`.
         login_required: Reject sessions until a registered login method succeeded.
         meta: Custom capabilities, sent in `_meta` of the agent's capabilities.
         store: Where sessions are stored: a directory or a `Store`; see `persist_sessions`. Default: nowhere.
@@ -94,6 +96,7 @@ class Agent(Generic[S]):
         accepts: tuple[Accepts, ...] = ("resource",),
         system_prompt: Literal["append", "override"] | None = None,
         mcp: bool = False,
+        steering: bool = False,
         login_required: bool = False,
         meta: JsonObject | None = None,
         store: str | Path | Store | None = None,
@@ -111,18 +114,17 @@ class Agent(Generic[S]):
         self._settings_type = settings
         self._accepts = accepts
         self._system_prompt = system_prompt
-        self._mcp = mcp
+        self._mcp, self._steering = mcp, steering
         self._auth_required = login_required
         self._meta = meta or {}
-        self._permission_timeout = permission_timeout
-        self._cancel_timeout = cancel_timeout
-        self._auto_title = auto_title
-        self._debug = debug
+        self._permission_timeout, self._cancel_timeout = permission_timeout, cancel_timeout
+        self._auto_title, self._debug = auto_title, debug
         self._protocol_versions = check_versions(protocol_versions)
         self._unstable = enabled_features(unstable)
         self._legacy_models = legacy_models
         self._dialect: Dialect | None = check_dialect(dialect)
         self._prompt_handler: PromptHandler | None = None
+        self._steer_handler: SteerHandler | None = None
         self._request_hooks: list[Callable[[RequestMeta], object]] = []
         self._open_hooks: list[Callable[[Session[Any]], Awaitable[None]]] = []
         self._commands: dict[str, tuple[AvailableCommand, CommandHandler]] = {}
@@ -144,6 +146,15 @@ class Agent(Generic[S]):
         """Register the handler of prompts; it returns nothing for `end_turn`, or another stop reason."""
         check_handler("prompt handler", handler, "turn")
         self._prompt_handler = handler
+        return handler
+
+    def on_steer(self, handler: SteerHandler) -> SteerHandler:
+        """Register the handler of text that the user sends into a running turn; it returns `False` if it came too late.
+
+        It is called with the turn and the message, and replaces `turn.take_steering()`.
+        """
+        check_handler("steering handler", handler, "turn", "message")
+        self._steer_handler, self._steering = handler, True
         return handler
 
     def on_open(self, hook: Callable[[Session[S]], Awaitable[None]]) -> Callable[[Session[S]], Awaitable[None]]:

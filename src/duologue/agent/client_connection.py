@@ -12,6 +12,7 @@ from duologue.agent.providers import Providers
 from duologue.agent.session import Session
 from duologue.agent.session_opener import SessionOpener, normal_path
 from duologue.agent.turn import Turn
+from duologue.agent.turns.steering import SteeringMessage
 from duologue.agent.validation import check_absolute, check_archived, check_prompt, check_setup
 from duologue.conversation.content import Content, JsonObject, TextContent
 from duologue.conversation.session_setup import Implementation, SessionInfo, SessionParams
@@ -19,6 +20,7 @@ from duologue.conversation.settings import ConfigOption
 from duologue.errors import InternalError, InvalidParams, MethodNotFound, ResourceNotFound, StoreError
 from duologue.protocol.meta import RequestMeta
 from duologue.protocol.shared.client_proxy import ClientProxy
+from duologue.protocol.steering import NO_RUNNING_TURN, SteerAnswer
 from duologue.protocol.values import (
     AgentCapabilities,
     AuthStatus,
@@ -116,6 +118,7 @@ class ClientConnection:
             logout=agent._logout_handler is not None,
             login_status=agent._status_handler is not None,
             providers=agent._providers is not None,
+            steering=agent._steering,
             meta=meta or None,
         )
 
@@ -245,11 +248,24 @@ class ClientConnection:
             try:
                 return await handler(turn)
             finally:
-                if turn._compactions:
-                    await turn._end_compactions()
+                if turn._compactions is not None:
+                    await turn._compactions.end(turn.send_final_update)
 
         reason = await session._prompts.run(turn, handle)
         return PromptResult(stop_reason=reason, usage=turn.tokens)
+
+    @_reports_store_errors
+    async def steer(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> SteerAnswer:
+        session = self._session(session_id)
+        check_prompt(prompt, self._agent)
+        turn = session._prompts.steerable_turn
+        if turn is None:
+            return SteerAnswer("prompt_required", NO_RUNNING_TURN)
+        message = SteeringMessage(content=prompt, message_id=session.new_id("msg"), meta=meta)
+        queue, handler = turn._steering_queue(), self._agent._steer_handler
+        if handler is None:
+            return await queue.put(message)
+        return await queue.call(handler, message, self._agent._cancel_timeout)
 
     def _handler_for(self, prompt: list[Content]) -> Callable[[Turn[Any]], Awaitable[Any]]:
         """Return the handler of the slash command that the prompt begins with, or else the prompt handler."""

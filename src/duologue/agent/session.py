@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Generic
 from duologue.agent.elicitation import ElicitationForwarder
 from duologue.agent.permissions import RememberedAnswers
 from duologue.agent.persistence import SavedState, SessionPersistence
-from duologue.agent.prompt_queue import PromptQueue
 from duologue.agent.session_title import SessionTitle
 from duologue.agent.settings import S
+from duologue.agent.turns.prompt_queue import PromptQueue
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation, SessionParams
 from duologue.conversation.updates import (

@@ -5,8 +5,7 @@ Each method sends its update in order and before the turn's response; after the 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
@@ -19,6 +18,8 @@ from duologue.agent.settings import S
 from duologue.agent.terminal import TerminalHandle, open_terminal
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn_exceptions import StopTurn
+from duologue.agent.turns.compactions import OpenCompactions
+from duologue.agent.turns.steering import SteeringMessage, SteeringQueue
 from duologue.conversation.content import Content, JsonObject, as_content, text_of
 from duologue.conversation.plan_progress import PlanProgress
 from duologue.conversation.updates import (
@@ -75,7 +76,8 @@ class Turn(Generic[S]):
         self._unawaited: str | None = None
         self._message: tuple[Role, str] | None = None
         self._chunks: tuple[Role, str, TextTemplate] | None = None
-        self._compactions: set[str] = set()
+        self._compactions: OpenCompactions | None = None
+        self._steering: SteeringQueue | None = None
 
     def __repr__(self) -> str:
         return f"<Turn of session {self.session.id!r}: {shorten(self.text, 60)!r}>"
@@ -208,7 +210,8 @@ class Turn(Generic[S]):
         """
         self._check_open()
         if isinstance(update, CompactionUpdate):
-            self._note_compaction(update)
+            self._compactions = self._compactions or OpenCompactions(self.session._finished_compactions)
+            self._compactions.note(update)
         self._message = None
         await self.session.update(update)
 
@@ -216,22 +219,6 @@ class Turn(Generic[S]):
         """Send an update while the turn is being cancelled, before its response, without waiting for a slow client."""
         if not self._is_over:
             await self.session._send_final_update(update)
-
-    async def _end_compactions(self) -> None:
-        """Report compactions that are still in progress at the end of the turn as failed or cancelled."""
-        task = asyncio.current_task()
-        status = "cancelled" if task is not None and task.cancelling() else "failed"
-        for compaction_id in sorted(self._compactions):
-            await self.send_final_update(CompactionUpdate(compaction_id=compaction_id, status=status))
-
-    def _note_compaction(self, update: CompactionUpdate) -> None:
-        if update.compaction_id in self.session._finished_compactions:
-            raise ValueError(f"the compaction {update.compaction_id!r} has ended; use a new id for a new one")
-        if update.status == "in_progress":
-            self._compactions.add(update.compaction_id)
-        else:
-            self._compactions.discard(update.compaction_id)
-            self.session._finished_compactions.add(update.compaction_id)
 
     def _check_open(self) -> None:
         if self._is_over:
@@ -352,7 +339,19 @@ class Turn(Generic[S]):
         check_stop_reason(reason)
         raise StopTurn(reason)
 
-    # --- requests to the user
+    # --- steering, and requests to the user
+
+    async def take_steering(self) -> list[SteeringMessage]:
+        """Take what the user has sent into the turn so far; call it before each model request (`steering=True`)."""
+        return await self._steering_queue().take()
+
+    def steering(self) -> AsyncIterator[SteeringMessage]:
+        """Yield what the user sends into the turn, until it is over; cancel the task that iterates after the work."""
+        return self._steering_queue().messages()
+
+    def _steering_queue(self) -> SteeringQueue:
+        self._steering = self._steering or SteeringQueue(self)
+        return self._steering
 
     async def elicit(self, form: type[F], message: str, *, tool: ToolCallHandle | None = None) -> F | None:
         """Ask the user to fill in a form that a dataclass describes; never for secrets, see `elicit_url`.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from duologue.client.agent_sessions import AgentSessions
 from duologue.client.auth import Authenticator, AuthOptions
 from duologue.client.request_handler import ClientRequestHandler
@@ -15,6 +17,7 @@ from duologue.client.watchdog import Watchdog
 from duologue.conversation.session_setup import Implementation, McpServer, SessionParams
 from duologue.errors import MethodNotFound
 from duologue.protocol.shared.agent_proxy import AgentProxy
+from duologue.protocol.steering import Spelling
 from duologue.protocol.values import AgentCapabilities, AuthMethod, AuthStatus, Provider, SessionOpened
 from duologue.runtime.connection import Connection
 from duologue.runtime.tasks import TaskScope
@@ -55,14 +58,16 @@ class RemoteAgent(AgentSessions):
         self._tasks = TaskScope()
         self._cancel_timeout, self._max_transcript_bytes = CANCEL_SECONDS, max_transcript_bytes
         self._tool_servers: list[McpServer] = []
+        self._steering: Spelling | None = None
         self._watchdog: Watchdog | None = None
         if stall_timeout is not None:
             self._watchdog = Watchdog(stall_timeout, request_handler.activity, request_handler.terminals)
 
     def _on_connected(self, live: LiveConnection) -> None:
-        self.info = live.initialize_result.info
-        self.capabilities = live.initialize_result.capabilities
-        self.login_methods = live.initialize_result.auth_methods
+        result = live.initialize_result
+        self.info, self.login_methods = result.info, result.auth_methods
+        self._steering = result.steering
+        self.capabilities = replace(result.capabilities, steering=self._steering is not None)
         self._request_handler.on_initialized(self.info)
 
     @property

@@ -45,9 +45,12 @@ class PromptRunner:
         """True while a prompt waits for the end of the running turn."""
         return self._waiting > 0
 
-    def start(self, turn: ClientTurn) -> asyncio.Task[None]:
-        """Start a turn in a task of its own; cancel an earlier one that the same caller stopped reading."""
-        before = self._unfinished()
+    def start(self, turn: ClientTurn, *, is_steering: bool = False) -> asyncio.Task[None]:
+        """Start a turn in a task of its own; cancel an earlier one that the same caller stopped reading.
+
+        The caller has not stopped reading the turn that it steers.
+        """
+        before = [] if is_steering else self._unfinished()
         self._queued.append(turn)
         return self._agent._tasks.start(self._run(turn, before, current_calling_task()))
 
@@ -127,6 +130,7 @@ class PromptRunner:
     async def _send(self, turn: ClientTurn, proxy: AgentProxy) -> PromptResult:
         session, agent = self._session, self._agent
         session._is_replaying, self.is_prompted, turn._is_sent = False, True, True
+        turn._on_sent()
         turn._count_unread(agent.connection.internals.unread)
         watch = None if agent._watchdog is None else agent._tasks.start(agent._watchdog.watch(turn))
         try:

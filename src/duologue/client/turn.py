@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from duologue.client.calling_task import CallingTask, current_calling_task, has_ended
 from duologue.client.quirks import failure_in
+from duologue.client.steering import Fallback, SteerResult, steer
 from duologue.client.turn_result import TurnResult
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.work_state import TokenUsage
@@ -58,6 +59,7 @@ class ClientTurn:
         self.is_cancelling = False
         self._runner = runner
         self._is_sent = False
+        self._sent_waiter: asyncio.Future[None] | None = None
         self._first_item = 0
         """Position of the first item of this turn in the transcript."""
         self._forced_error: DuologueError | None = None
@@ -192,6 +194,25 @@ class ClientTurn:
         await self._finish()
         return self
 
+    async def steer(
+        self, message: str | Content | Iterable[str | Content], *, otherwise: Fallback | None = None
+    ) -> SteerResult[ClientTurn]:
+        """Send text into the running turn, and return what became of it: each text has exactly one outcome.
+
+        Before the turn has begun, wait for that. A lost connection is `prompt_required`: the turn is gone.
+
+        Args:
+            message: Text, or content blocks.
+            otherwise: What to do with a text that the agent did not take. `queue`: send it as the next prompt.
+                `cancel_and_send`: the same, and cancel this turn. Default: nothing.
+
+        Raises:
+            InvalidParams: The agent does not support such content.
+            RequestError: The agent answered with an error; it has not taken the text.
+            RuntimeError: The turn was not started.
+        """
+        return await steer(self, message, otherwise)
+
     async def cancel(self) -> None:
         """Cancel the turn: it ends with the agent's stop reason, or after ten seconds without it.
 
@@ -269,10 +290,22 @@ class ClientTurn:
 
     # --- running
 
-    def _start(self) -> None:
+    def _start(self, *, is_steering: bool = False) -> None:
         if self._task is None:
-            self._task = self._runner.start(self)
+            self._task = self._runner.start(self, is_steering=is_steering)
             self._task.add_done_callback(self._wake_readers)
+
+    def _on_sent(self) -> None:
+        """Wake what waits for the prompt to be sent."""
+        if self._sent_waiter is not None and not self._sent_waiter.done():
+            self._sent_waiter.set_result(None)
+
+    async def _until_sent(self, task: asyncio.Task[None]) -> None:
+        """Wait until the prompt was sent or the turn has ended."""
+        while not self._is_sent and not self.is_over:
+            if self._sent_waiter is None or self._sent_waiter.done():
+                self._sent_waiter = asyncio.get_running_loop().create_future()
+            await asyncio.wait({self._sent_waiter, task}, return_when=asyncio.FIRST_COMPLETED)
 
     def _wake_readers(self, _: object = None) -> None:
         for waiter in self._waiters:

@@ -18,6 +18,7 @@ from duologue.conversation.updates import Role, ToolCallUpdate, Update
 from duologue.protocol.client_requests import ClientRequest
 from duologue.protocol.meta import RequestMeta
 from duologue.protocol.shared.client_proxy import ClientProxy
+from duologue.protocol.steering import SteerAnswer
 from duologue.protocol.values import (
     AuthStatus,
     ClientCapabilities,
@@ -81,6 +82,8 @@ class AgentHandler(Protocol):
     ) -> PromptResult:
         """Run a turn until it has ended; `inserted` is awaited with the id of the user's message before it begins."""
         ...
+
+    async def steer(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> SteerAnswer: ...
 
     def cancel(self, session_id: str) -> None: ...
 

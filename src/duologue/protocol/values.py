@@ -11,6 +11,7 @@ from duologue.conversation.session_setup import Implementation
 from duologue.conversation.settings import ConfigOption, Modes
 from duologue.conversation.updates import AvailableCommand
 from duologue.conversation.work_state import TerminalExit, TokenUsage
+from duologue.protocol.steering import Spelling
 
 IMPLIED = "implied"
 
@@ -91,6 +92,8 @@ class AgentCapabilities(Struct, frozen=True, kw_only=True):
     logout: bool = False
     login_status: bool = False
     providers: bool = False
+    steering: bool = False
+    """Text can be sent into a running turn; advertised in `_meta` of the answer to `initialize`, in every version."""
     meta: JsonObject | None = None
 
 
@@ -176,6 +179,8 @@ class InitializeResult(Struct, frozen=True, kw_only=True):
     info: Implementation | None
     capabilities: AgentCapabilities
     auth_methods: list[AuthMethod] = []
+    steering: Spelling | None = None
+    """The agent's spelling of steering; `None` if it advertises none."""
 
 
 class SessionOpened(Struct, frozen=True, kw_only=True):

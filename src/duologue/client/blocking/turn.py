@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Self
 
 from duologue.client.blocking.forwarders import Blocking, Forwarded, blocking
+from duologue.client.steering import Fallback, SteerResult
 from duologue.client.turn import ClientTurn
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.work_state import TokenUsage
@@ -29,6 +30,14 @@ class BlockingTurn(Blocking[ClientTurn]):
     denied = Forwarded[list[str]]()
 
     cancel = blocking(ClientTurn.cancel)
+
+    def steer(
+        self, message: str | Content | Iterable[str | Content], *, otherwise: Fallback | None = None
+    ) -> SteerResult[BlockingTurn]:
+        """Send text into the running turn, and return its outcome; see `ClientTurn.steer`."""
+        result = self._thread.run(self._wrapped.steer(message, otherwise=otherwise))
+        following = None if result.turn is None else BlockingTurn(self._thread, result.turn)
+        return SteerResult(result.outcome, result.reason, following)
 
     def __iter__(self) -> Iterator[Event]:
         try:

@@ -19,6 +19,7 @@ from duologue.protocol.interfaces import AgentHandler
 from duologue.protocol.meta import RequestMeta, handled_request, with_meta
 from duologue.protocol.shared.client_proxy import auth_status_to_wire
 from duologue.protocol.shared.session_setup import session_info_to_wire
+from duologue.protocol.steering import STEERING, SteerResponse, answer_to_wire
 from duologue.protocol.values import AgentCapabilities, Provider, SessionOpened
 from duologue.runtime.handlers import Context, Handlers
 from duologue.runtime.tasks import TaskScope
@@ -44,6 +45,8 @@ class AgentMethods(ABC):
 
     schema: ClassVar[Any]
     """The package of this version's shapes. Those used here have the same fields in every version."""
+    content: ClassVar[Any]
+    """The module that converts content blocks."""
     settings: ClassVar[Any]
     """The module that converts config options."""
 
@@ -78,6 +81,7 @@ class AgentMethods(ABC):
             (None, schema.SESSION_NEW, self._new),
             (None, schema.SESSION_CANCEL, self._cancel),
             (None, schema.SESSION_SET_CONFIG_OPTION, self._set_option),
+            ("steering", Method(STEERING, schema.PromptRequest, SteerResponse, stable=False), self._steer),
             ("fork", schema.SESSION_FORK, self._fork),
             ("delete", schema.SESSION_DELETE, self._delete),
             ("archive", schema.SESSION_ARCHIVE, self._archive),
@@ -191,6 +195,10 @@ class AgentMethods(ABC):
 
     async def _cancel(self, context: Context, params: Any) -> None:
         self._agent.cancel(params.session_id)
+
+    async def _steer(self, context: Context, params: Any) -> SteerResponse:
+        prompt = self.content.blocks_from_wire(params.prompt)
+        return answer_to_wire(await self._agent.steer(params.session_id, prompt, params.meta), params.meta)
 
     async def _delete(self, context: Context, params: Any) -> Any:
         await self._agent.delete_session(params.session_id)

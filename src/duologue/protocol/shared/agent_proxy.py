@@ -10,10 +10,11 @@ from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.fields import convert_fields
 from duologue.conversation.session_setup import Implementation, SessionInfo, SessionParams
 from duologue.conversation.settings import ConfigOption
-from duologue.errors import MethodNotFound
+from duologue.errors import MethodNotFound, RequestError
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.meta import OutgoingMeta, current_attachment, with_attachment
 from duologue.protocol.shared.session_setup import session_info_from_wire, session_params_to_wire
+from duologue.protocol.steering import STANDARD, Spelling, SteerAnswer, SteerRequest, answer_from_wire, request_for
 from duologue.protocol.values import (
     Account,
     AuthStatus,
@@ -217,6 +218,42 @@ class AgentProxy(ABC):
     @abstractmethod
     async def prompt(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> PromptResult:
         """Send a prompt, and wait until the turn has ended and all its updates have been handled."""
+
+    async def steer(
+        self,
+        session_id: str,
+        prompt: list[Content],
+        meta: JsonObject | None,
+        spelling: Spelling = STANDARD,
+        run_id: str | None = None,
+        on_answer: Callable[[SteerAnswer], None] | None = None,
+    ) -> SteerAnswer:
+        """Send text into the running turn, and return what became of it.
+
+        Args:
+            session_id: The session.
+            prompt: The text, as content blocks.
+            meta: `_meta` of the request.
+            spelling: The agent's spelling of the request.
+            run_id: The id of the running turn, for a spelling that needs it.
+            on_answer: Called with the answer in its order among the updates, also if the wait was cancelled.
+        """
+        request = request_for(spelling, session_id, self.content.blocks_to_wire(prompt), run_id, meta)
+        method: Method[SteerRequest, JsonObject] = Method(spelling.method, SteerRequest, dict[str, Any], in_order=True)
+
+        def note(answer: JsonObject) -> None:
+            if on_answer is not None:
+                on_answer(answer_from_wire(spelling, answer))
+
+        try:
+            answer = await self._request(method, request, on_release=note, on_late_result=note)
+        except MethodNotFound as error:
+            return SteerAnswer("not_supported", error.message)
+        except RequestError as error:
+            if error.code not in spelling.refusals:
+                raise
+            return SteerAnswer("prompt_required", error.message)
+        return answer_from_wire(spelling, answer)
 
     @abstractmethod
     async def cancel(self, session_id: str) -> None: ...

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 from msgspec import structs
 
-from duologue.conversation.content import JsonObject
+from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.fields import convert_fields
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.updates import Role, ToolCallUpdate, Update
@@ -92,6 +92,11 @@ class ClientProxy(ABC):
     @abstractmethod
     def text_chunks(self, session_id: str, role: Role, message_id: str) -> TextTemplate:
         """Return a sender of the text chunks of one message, without `_meta`."""
+
+    async def echo_user_message(  # noqa: B027 - version 1 has agents send nothing
+        self, session_id: str, message_id: str, content: list[Content]
+    ) -> None:
+        """Send back a message of the user that joined a running turn, where the version has agents do so."""
 
     def replayed(self, updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
         """Return the earlier updates of a session in the form in which this client expects them."""

@@ -12,9 +12,9 @@ from duologue.errors import InvalidParams
 from duologue.protocol.shared.agent_methods import AgentMethods, Route
 from duologue.protocol.shared.session_setup import implementation_from_wire, session_params_from_wire
 from duologue.protocol.shared.updates import token_usage_to_wire
-from duologue.protocol.v1 import settings
+from duologue.protocol.steering import STEERING_META
+from duologue.protocol.v1 import content, settings
 from duologue.protocol.v1.client_proxy import V1ClientProxy
-from duologue.protocol.v1.content import blocks_from_wire
 from duologue.protocol.v1.session_setup import (
     agent_capabilities_to_wire,
     auth_method_to_wire,
@@ -40,6 +40,7 @@ class V1AgentMethods(AgentMethods):
     """Serves one agent on one connection that uses version 1."""
 
     schema: ClassVar[Any] = v1
+    content: ClassVar[Any] = content
     settings: ClassVar[Any] = settings
     _client: V1ClientProxy
 
@@ -61,6 +62,7 @@ class V1AgentMethods(AgentMethods):
             agent_capabilities=agent_capabilities_to_wire(result.capabilities),
             auth_methods=methods,
             agent_info=implementation_to_wire(result.info),
+            meta=STEERING_META if result.capabilities.steering else None,
         )
 
     def _own_routes(self) -> list[Route]:
@@ -97,7 +99,7 @@ class V1AgentMethods(AgentMethods):
         return self._opened(context, "ResumeSessionResponse", opened)
 
     def _setup(self, params: Any) -> SessionParams:
-        setup = session_params_from_wire(v1, params, blocks_from_wire)
+        setup = session_params_from_wire(v1, params, content.blocks_from_wire)
         for index, server in enumerate(setup.mcp_servers):
             if isinstance(server, UnknownMcpServer):
                 raise InvalidParams(
@@ -129,7 +131,7 @@ class V1AgentMethods(AgentMethods):
     # --- the turn
 
     async def _prompt(self, context: Context, params: v1.PromptRequest) -> v1.PromptResponse:
-        result = await self._agent.prompt(params.session_id, blocks_from_wire(params.prompt), params.meta)
+        result = await self._agent.prompt(params.session_id, content.blocks_from_wire(params.prompt), params.meta)
         return v1.PromptResponse(
             stop_reason=result.stop_reason, usage=token_usage_to_wire(v1, result.usage), meta=result.meta
         )

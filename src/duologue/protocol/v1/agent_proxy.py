@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import msgspec
+
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.session_setup import Implementation, SessionParams
 from duologue.errors import ProtocolViolation
 from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.shared.session_setup import implementation_from_wire
 from duologue.protocol.shared.updates import token_usage_from_wire
+from duologue.protocol.steering import spelling_of
 from duologue.protocol.v1 import content, settings
 from duologue.protocol.v1.session_setup import (
     agent_capabilities_from_wire,
@@ -76,6 +79,7 @@ class V1AgentProxy(AgentProxy):
             info=implementation_from_wire(answer.agent_info),
             capabilities=agent_capabilities_from_wire(answer.agent_capabilities),
             auth_methods=[auth_method_from_wire(method) for method in answer.auth_methods],
+            steering=spelling_of(msgspec.to_builtins(answer)),
         )
 
     # --- authentication

@@ -13,9 +13,9 @@ from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.interfaces import AgentHandler
 from duologue.protocol.shared.agent_methods import AgentMethods, Route
 from duologue.protocol.shared.session_setup import implementation_from_wire, session_params_from_wire
-from duologue.protocol.v2 import settings
+from duologue.protocol.steering import STEERING_META
+from duologue.protocol.v2 import content, settings
 from duologue.protocol.v2.client_proxy import V2ClientProxy
-from duologue.protocol.v2.content import blocks_from_wire
 from duologue.protocol.v2.session_setup import (
     agent_capabilities_to_wire,
     auth_method_to_wire,
@@ -33,6 +33,7 @@ class V2AgentMethods(AgentMethods):
     """Serves one agent on one connection that uses version 2."""
 
     schema: ClassVar[Any] = v2
+    content: ClassVar[Any] = content
     settings: ClassVar[Any] = settings
 
     _client: V2ClientProxy
@@ -61,6 +62,7 @@ class V2AgentMethods(AgentMethods):
             info=implementation_to_wire(result.info),
             capabilities=capabilities,
             auth_methods=[auth_method_to_wire(method) for method in methods],
+            meta=STEERING_META if result.capabilities.steering else None,
         )
 
     def _own_routes(self) -> list[Route]:
@@ -96,7 +98,7 @@ class V2AgentMethods(AgentMethods):
                     f"$.mcpServers[{index}]: this agent does not support MCP servers of type {str(kind)[:200]!r}; "
                     f"`session.mcp` of its capabilities lists those it supports"
                 )
-        return session_params_from_wire(v2, params, blocks_from_wire)
+        return session_params_from_wire(v2, params, content.blocks_from_wire)
 
     async def _resume(self, context: Context, params: v2.ResumeSessionRequest) -> Any:
         if isinstance(params.replay_from, Other):
@@ -150,7 +152,7 @@ class V2AgentMethods(AgentMethods):
     async def _prompt(self, context: Context, params: v2.PromptRequest) -> v2.PromptResponse:
         """Answer once the prompt is in the conversation; its turn continues after that."""
         turns = self._turns.setdefault(params.session_id, {})
-        insertion = _Insertion(self._client, params.session_id, blocks_from_wire(params.prompt), list(turns))
+        insertion = _Insertion(self._client, params.session_id, content.blocks_from_wire(params.prompt), list(turns))
         turn = self._tasks.start(self._turn(context, insertion, params.meta))
         turns[turn] = insertion
         turn.add_done_callback(lambda _: self._forget_turn(params.session_id, turn))

@@ -15,6 +15,7 @@ from duologue.errors import DowngradeRequired, ProtocolViolation, error_for_code
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.shared.session_setup import implementation_from_wire
+from duologue.protocol.steering import spelling_of
 from duologue.protocol.v2 import content, settings
 from duologue.protocol.v2.session_setup import (
     agent_capabilities_from_wire,
@@ -118,6 +119,7 @@ class V2AgentProxy(AgentProxy):
             info=implementation_from_wire(read.info),
             capabilities=agent_capabilities_from_wire(read.capabilities, has_auth_methods=bool(read.auth_methods)),
             auth_methods=[auth_method_from_wire(method) for method in read.auth_methods],
+            steering=spelling_of(answer),
         )
 
     # --- authentication

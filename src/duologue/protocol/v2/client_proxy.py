@@ -29,6 +29,7 @@ from duologue.conversation.work_state import BackgroundWork, Failure, TokenUsage
 from duologue.errors import RequestError
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.shared.client_proxy import ClientProxy, nothing
+from duologue.protocol.steering import STEERED_META
 from duologue.protocol.v2.state_updates import state_to_wire
 from duologue.protocol.v2.tools import permission_subject
 from duologue.protocol.v2.updates import update_to_wire
@@ -115,6 +116,11 @@ class V2ClientProxy(ClientProxy):
         if ids is None:
             ids = self._ids[session_id] = MessageIds()
         return v2.UpdateSessionNotification(session_id=session_id, update=update_to_wire(ids.fill(update)))
+
+    async def echo_user_message(self, session_id: str, message_id: str, content: list[Content]) -> None:
+        await self.update(
+            session_id, MessageUpdate(role="user", message_id=message_id, content=content, meta=STEERED_META)
+        )
 
     def replayed(self, updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
         return _in_whole_messages(updates)

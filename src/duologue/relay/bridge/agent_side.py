@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
+from msgspec import structs
+
 from duologue.conversation.content import AudioContent, Content, ImageContent, JsonObject, Resource
 from duologue.conversation.session_setup import Implementation, SessionInfo, SessionParams
 from duologue.conversation.settings import ConfigOption
@@ -15,6 +17,7 @@ from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, Reque
 from duologue.protocol.meta import RequestMeta
 from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.shared.client_proxy import ClientProxy
+from duologue.protocol.steering import STANDARD, Spelling, SteerAnswer
 from duologue.protocol.values import (
     AuthStatus,
     ClientCapabilities,
@@ -33,6 +36,7 @@ class BridgeAgentHandler:
 
     def __init__(self, state: BridgeState) -> None:
         self._state = state
+        self._steering: Spelling | None = None
 
     @property
     def _agent(self) -> AgentProxy:
@@ -50,7 +54,10 @@ class BridgeAgentHandler:
         result = await state.connect(BridgeClientHandler(state), info, capabilities, client)
         if state.agent_version > 1 and not result.capabilities.mcp_stdio:
             await state.losses.report("mcp")
-        return result
+        self._steering = result.steering
+        # A spelling that needs more than the text passes through unchanged, like any custom method.
+        is_converted = result.steering is not None and not result.steering.run_id
+        return structs.replace(result, capabilities=structs.replace(result.capabilities, steering=is_converted))
 
     async def authenticate(self, method_id: str, meta: JsonObject | None) -> None:
         await self._state.ask(self._agent.authenticate(method_id))
@@ -200,6 +207,9 @@ class BridgeAgentHandler:
             )
             if is_unsupported:
                 raise InvalidParams(f"$.prompt[{index}]: this agent does not support such content")
+
+    async def steer(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> SteerAnswer:
+        return await self._state.ask(self._agent.steer(session_id, prompt, meta, self._steering or STANDARD))
 
     def cancel(self, session_id: str) -> None:
         self._state.session(session_id).cancel()

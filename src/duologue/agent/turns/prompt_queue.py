@@ -90,6 +90,8 @@ class _QueuedPrompt:
     def close(self) -> None:
         """End the turn, which then sends nothing."""
         self.turn._is_over = True
+        if self.turn._steering is not None:
+            self.turn._steering.close()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -123,6 +125,12 @@ class PromptQueue:
     def running_turn(self) -> Turn[Any] | None:
         """The turn whose handler runs, if there is one."""
         return self._waiting[0].turn if self._waiting else None
+
+    @property
+    def steerable_turn(self) -> Turn[Any] | None:
+        """The turn that can take text now: the running one, unless it is cancelled or has ended."""
+        first = self._waiting[0] if self._waiting else None
+        return None if first is None or first.is_cancelled or first.turn._is_over else first.turn
 
     async def end(self) -> None:
         """Cancel all prompts and wait until each has ended or was abandoned."""

@@ -1,0 +1,116 @@
+"""Steering from the client's side: send text into a running turn, or do with it what the caller chose instead.
+
+A text is sent on the connection of its turn and never again: if the agent is lost, so is the turn that could take it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
+
+from duologue.client.prompt import build_prompt
+from duologue.conversation.content import Content
+from duologue.conversation.updates import MessageChunk
+from duologue.errors import ConnectionLost
+from duologue.protocol.steering import (
+    NO_RUNNING_TURN,
+    PROMPT_REQUIRED_META,
+    STEERED_META,
+    SteerAnswer,
+    SteerOutcome,
+)
+
+if TYPE_CHECKING:
+    from duologue.client.session import ClientSession
+    from duologue.client.turn import ClientTurn
+
+T = TypeVar("T")
+
+Fallback: TypeAlias = Literal["queue", "cancel_and_send"]
+"""The fallback for a text that the agent did not take: send it as the next prompt, or also cancel the running turn."""
+
+_FALLBACKS: tuple[Fallback | None, ...] = (None, "queue", "cancel_and_send")
+
+
+@dataclass(frozen=True)
+class SteerResult(Generic[T]):
+    """The outcome of a text that was sent into a running turn.
+
+    Attributes:
+        outcome: `injected`: it is part of the running turn. `started_new_turn`: the agent makes a turn of its own of
+            it. `prompt_required`: the agent did not take it, because no turn runs. `not_supported`: the agent cannot
+            do that, and got nothing.
+        reason: Why it was not injected, in a word of the agent's.
+        turn: The turn that the text is the prompt of, because the caller chose that with `otherwise`.
+    """
+
+    outcome: SteerOutcome
+    reason: str | None = None
+    turn: T | None = None
+
+    @property
+    def is_taken(self) -> bool:
+        """True if the agent has taken the text; otherwise it is the caller's again, unless `turn` has it."""
+        return self.outcome in ("injected", "started_new_turn")
+
+
+async def steer(
+    turn: ClientTurn, message: str | Content | Iterable[str | Content], otherwise: Fallback | None
+) -> SteerResult[ClientTurn]:
+    """Do what `ClientTurn.steer` says."""
+    if otherwise not in _FALLBACKS:
+        raise ValueError(f"otherwise={otherwise!r}: it takes 'queue', 'cancel_and_send' or None")
+    if turn._task is None:
+        raise RuntimeError("the turn was not started; steer it inside `async with session.prompt(…) as turn:`")
+    session = turn.session
+    blocks = build_prompt(
+        message, files=(), images=(), audio=(), cwd=session.cwd, capabilities=session.agent.capabilities
+    )
+    answer = await _send(turn, turn._task, blocks)
+    result = SteerResult["ClientTurn"](answer.outcome, answer.reason)
+    if otherwise is None or result.is_taken:
+        return result
+    following = session.prompt(blocks)
+    following._start(is_steering=True)
+    if otherwise == "cancel_and_send":
+        await turn._cancel(turn._runner.cancel_running)
+    return SteerResult(answer.outcome, answer.reason, following)
+
+
+async def _send(turn: ClientTurn, task: asyncio.Task[None], blocks: list[Content]) -> SteerAnswer:
+    session, agent = turn.session, turn.session.agent
+    await turn._until_sent(task)
+    if agent._steering is None:
+        return SteerAnswer("not_supported")
+    if turn.is_over or turn.is_cancelling:
+        return SteerAnswer("prompt_required", NO_RUNNING_TURN)
+
+    def note(answer: SteerAnswer) -> None:
+        if answer.outcome in ("injected", "started_new_turn"):
+            _add_to_transcript(session, blocks)
+
+    sending = agent._tasks.start(
+        agent._proxy.steer(session.id, blocks, PROMPT_REQUIRED_META, agent._steering, on_answer=note)
+    )
+    try:
+        await asyncio.wait({sending, task}, return_when=asyncio.FIRST_COMPLETED)
+        # The turn has ended: an agent that answers late gets as long as one that ends a turn late.
+        await asyncio.wait({sending}, timeout=agent._cancel_timeout)
+    finally:
+        sending.cancel()
+    if not sending.done() or sending.cancelled():
+        return SteerAnswer("prompt_required", "noResponse")
+    try:
+        return sending.result()
+    except ConnectionLost:
+        return SteerAnswer("prompt_required", "connectionLost")
+
+
+def _add_to_transcript(session: ClientSession, blocks: list[Content]) -> None:
+    """Add a text that the agent has taken: a message of the user, where it became part of the turn."""
+    message_id = f"steer-{secrets.token_hex(8)}"
+    for block in blocks:
+        session.transcript.apply(MessageChunk(role="user", content=block, message_id=message_id, meta=STEERED_META))
