@@ -55,7 +55,7 @@ def must_be_accepted(messages: list[BaseMessage]) -> None:
             assert found == {call["id"] for call in message.tool_calls}
 
 
-def graph_of(*responses: AIMessage, checkpointer: Any = None) -> Any:
+def graph_of(*responses: AIMessage, checkpointer: Any = None, **options: Any) -> Any:
     model = FakeMessagesListChatModel(responses=list(responses))
 
     async def ask(state: MessagesState) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def graph_of(*responses: AIMessage, checkpointer: Any = None) -> Any:
     graph.add_edge(START, "model")
     graph.add_conditional_edges("model", tools_condition)
     graph.add_edge("tools", "model")
-    return graph.compile(checkpointer=checkpointer)
+    return graph.compile(checkpointer=checkpointer, **options)
 
 
 async def test_a_cancelled_interrupt_leaves_a_history_that_providers_accept(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from duologue.agent.agent import Agent
 from duologue.agent.diagnostics.values import check_tool_call
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
+from duologue.conversation.content import Content
 from duologue.conversation.work_state import ToolKind
+from duologue.integrations.prompt_commands import add_prompt_commands
 from duologue.integrations.pydantic_ai.commands import add_commands
 from duologue.integrations.pydantic_ai.modes import Models, RunMode, models_by_name, settings_type
 from duologue.integrations.pydantic_ai.run import PydanticRun, RunOptions
@@ -68,10 +70,14 @@ def acp_agent(
         unstable=unstable,
         store=MemoryStore(),
     )
-    add_commands(served, agent, options, commands or {})
+
+    async def run(turn: Turn[Any], prompt: list[Content]) -> str:
+        return await PydanticRun(agent, turn, options).run(prompt)
 
     @served.on_prompt
     async def answer(turn: Turn[Any]) -> str:
-        return await PydanticRun(agent, turn, options).run(turn.prompt)
+        return await run(turn, turn.prompt)
 
+    add_commands(served, agent, options)
+    add_prompt_commands(served, commands or {}, run)
     return served

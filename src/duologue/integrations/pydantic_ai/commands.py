@@ -1,8 +1,7 @@
-"""Slash commands of the adapter: `/clear`, `/compact`, `/model`, and prompts that the author named."""
+"""Slash commands of the adapter: `/clear`, `/compact` and `/model`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic_ai import Agent as PydanticAgent
@@ -10,13 +9,9 @@ from pydantic_ai.exceptions import AgentRunError, UserError
 
 from duologue.agent.agent import Agent
 from duologue.agent.turn import Turn
-from duologue.conversation.content import Content, TextContent
 from duologue.errors import InvalidParams
 from duologue.integrations.pydantic_ai.history import as_text, compacted, load_history, save_history
-from duologue.integrations.pydantic_ai.run import PydanticRun, RunOptions
-
-ARGUMENT = "{argument}"
-"""Placeholder in a named prompt for the text that the user typed after the command."""
+from duologue.integrations.pydantic_ai.run import RunOptions
 
 SUMMARIZE = (
     "Summarize this conversation between a user and an assistant for the assistant, who continues from the summary "
@@ -24,9 +19,7 @@ SUMMARIZE = (
 )
 
 
-def add_commands(
-    served: Agent[Any], agent: PydanticAgent[Any, Any], options: RunOptions, prompts: Mapping[str, str]
-) -> None:
+def add_commands(served: Agent[Any], agent: PydanticAgent[Any, Any], options: RunOptions) -> None:
     """Register the commands; the author may register others, also of the same names."""
 
     @served.command("clear", "Start anew: the model no longer sees the conversation so far")
@@ -43,21 +36,6 @@ def add_commands(
         @served.command("model", "Show or choose the model", hint="name of a model")
         async def model(turn: Turn[Any], argument: str) -> None:
             await _choose_model(turn, argument, list(options.models))
-
-    for name, prompt in prompts.items():
-        _add_prompt(served, agent, options, name, prompt)
-
-
-def _add_prompt(
-    served: Agent[Any], agent: PydanticAgent[Any, Any], options: RunOptions, name: str, prompt: str
-) -> None:
-    hint = "text" if ARGUMENT in prompt else None
-
-    @served.command(name, prompt.strip().splitlines()[0] if prompt.strip() else name, hint=hint)
-    async def answer(turn: Turn[Any], argument: str) -> str:
-        text = prompt.replace(ARGUMENT, argument) if ARGUMENT in prompt else f"{prompt}\n\n{argument}".strip()
-        others: list[Content] = [block for block in turn.prompt if not isinstance(block, TextContent)]
-        return await PydanticRun(agent, turn, options).run([TextContent(text), *others])
 
 
 async def _choose_model(turn: Turn[Any], argument: str, models: list[str]) -> None:
