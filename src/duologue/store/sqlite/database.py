@@ -47,6 +47,9 @@ PAGE_BYTES = 256 * 1024
 PAGE_RECORDS = 512
 """Records read at once, so that a write waits only milliseconds for a replay."""
 
+SMALLEST_EVENT = 16
+"""Bytes that an event takes in the file at least."""
+
 DAMAGED_PAGE_RECORDS = 64
 """Records read one by one where the file is damaged."""
 
@@ -279,16 +282,24 @@ class Database:
             self._db.execute("INSERT OR REPLACE INTO state VALUES (?, ?, ?, ?)", values)
 
     def _position(self, row: SessionRow) -> LogPosition:
-        start = event_key(row.key, 0)
+        start, most = event_key(row.key, 0), self._most_events()
         query = "SELECT rowid FROM events WHERE rowid > ? AND rowid <= ? ORDER BY rowid DESC LIMIT 1"
         try:
-            found = self._db.execute(query, (start, event_key(row.key, MAX_NUMBER))).fetchone()
+            found = self._db.execute(query, (start, start + most)).fetchone()
         except sqlite3.DatabaseError as error:
             if not (is_corrupt(error) and row.is_valid):
                 raise
             found = None
-        highest = 0 if found is None else found[0] - start
-        return LogPosition(max(highest, row.last), row.turn) if row.is_valid else LogPosition(highest, 0)
+        # In a damaged tree, the row may be one that was not asked for.
+        highest = 0 if found is None else min(found[0] - start, most)
+        if not row.is_valid:
+            return LogPosition(highest, 0)
+        return LogPosition(row.last if highest == most else max(highest, row.last), row.turn)
+
+    def _most_events(self) -> int:
+        """Return the number of events that fit into the file; an event with a higher number has a damaged key."""
+        (pages,), (size,) = (self._db.execute(f"PRAGMA page_{what}").fetchone() for what in ("count", "size"))
+        return min(int(pages) * int(size) // SMALLEST_EVENT, MAX_NUMBER)
 
     def _scan(self, query: str, session_id: str, key: int, after: int, end: int, upto: int) -> RecordPage:
         start, seed = event_key(key, 0), seed_of(session_id)
