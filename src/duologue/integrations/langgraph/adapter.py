@@ -68,6 +68,7 @@ def acp_agent(
         settings=settings or Settings,
         accepts=("image", "audio", "resource"),
         mcp=mcp,
+        steering=has_checkpointer(graph),
         store=MemoryStore(),
         auto_title=True,
         unstable=unstable,

@@ -15,7 +15,8 @@ from langchain_core.messages import AIMessage, BaseMessage, messages_from_dict, 
 from langchain_core.messages.ai import UsageMetadata, add_usage
 from langchain_core.outputs import LLMResult
 from langchain_core.runnables.config import merge_configs
-from langgraph.errors import GraphInterrupt, GraphRecursionError
+from langgraph.errors import GraphDrained, GraphInterrupt, GraphRecursionError
+from langgraph.runtime import RunControl
 from langgraph.types import Command
 
 from duologue.agent.turn import Turn
@@ -26,6 +27,9 @@ from duologue.integrations.langgraph.checkpoints import NEEDS_CHECKPOINTER, has_
 from duologue.integrations.langgraph.display import GraphDisplay
 from duologue.integrations.langgraph.messages import messages_in, missing_results, open_calls, prompt_message
 from duologue.integrations.langgraph.questions import OnInterrupt, Questions
+
+STEERED = "langgraph.steered"
+"""Key in `session.state` of messages that were sent into a turn which ended before the graph had them."""
 
 STATE = "langgraph.messages"
 """Key in `session.state` of the messages of a graph without a checkpointer."""
@@ -80,6 +84,11 @@ class GraphRun:
         self._callbacks = _Callbacks()
         self._questions = Questions(turn, self._display, options.on_interrupt, self._callbacks.raised)
         self._messages: list[BaseMessage] = []
+        self._steered: list[BaseMessage] = []
+        """Messages that were sent into the turn and that the graph does not have yet."""
+        self._is_draining = True
+        self._drained_at: list[str | None] | None = None
+        """Tool calls that were open when the run last stopped between two steps."""
 
     async def run(self, prompt: list[Content]) -> str:
         """Answer a prompt and return the stop reason."""
@@ -87,7 +96,8 @@ class GraphRun:
         config = await self._run_config()
         history = await self._history(config if is_stored else None)
         self._display.earlier_ids = {message.id for message in history if message.id is not None}
-        added = [*missing_results(history), prompt_message(prompt)]
+        late = messages_from_dict(self._turn.session.state.pop(STEERED, []))
+        added = [*missing_results(history), *late, prompt_message(prompt)]
         try:
             async with self._display.tools:
                 await self._run_to_end({"messages": added if is_stored else [*history, *added]}, config)
@@ -95,6 +105,8 @@ class GraphRun:
             return "max_turn_requests"
         finally:
             self._report_tokens()
+            if self._steered:
+                self._turn.session.state[STEERED] = messages_to_dict(self._steered)
             if self._messages and not is_stored:
                 self._turn.session.state[STATE] = messages_to_dict(self._messages)
         return "end_turn"
@@ -114,10 +126,20 @@ class GraphRun:
         return merge_configs(cast("Any", self._options.config), {"configurable": own, "callbacks": [self._callbacks]})
 
     async def _run_to_end(self, graph_input: Any, config: Any) -> None:
-        while (interrupts := await self._run_once(graph_input, config)) is not None:
-            if not has_checkpointer(self._graph):
+        is_stored = has_checkpointer(self._graph)
+        while True:
+            try:
+                interrupts = await self._run_once(graph_input, config)
+            except GraphDrained:
+                graph_input = await self._steered_input(config)
+                continue
+            if interrupts is None:
+                if not is_stored or not await self._take_steering():
+                    return
+                graph_input = {"messages": [*missing_results(self._messages), *self._pop_steered()]}
+            elif not is_stored:
                 raise InternalError(f"the graph was interrupted, and {NEEDS_CHECKPOINTER}")
-            if interrupts:
+            elif interrupts:
                 answers = await self._answers(interrupts, config)
                 if answers is None:
                     return
@@ -127,6 +149,29 @@ class GraphRun:
                 if not state.next or not await self._questions.may_continue(state.next, open_calls(self._messages)):
                     return
                 graph_input = None
+
+    async def _take_steering(self) -> bool:
+        """Take what the user sent into the turn; return True if the graph does not have some of it yet."""
+        self._steered += [prompt_message(message.content) for message in await self._turn.take_steering()]
+        return bool(self._steered)
+
+    async def _steered_input(self, config: Any) -> Any:
+        """Return the input that continues a graph between two steps with what the user sent.
+
+        Results of tool calls come first, as model providers require: while some are missing, the graph runs one step.
+        """
+        messages = messages_in((await self._graph.aget_state(config)).values)
+        if not (calls := open_calls(messages)):
+            return Command(update={"messages": self._pop_steered()})
+        opened = [call["id"] for call in calls]
+        self._is_draining = opened != self._drained_at  # a graph that never answers them goes on to its end
+        self._drained_at = opened
+        return None
+
+    def _pop_steered(self) -> list[BaseMessage]:
+        steered, self._steered = self._steered, []
+        self._is_draining, self._drained_at = True, None
+        return steered
 
     async def _answers(self, interrupts: dict[str, Any], config: Any) -> dict[str, Any] | None:
         """Return what to resume the interrupts with, by their ids, or `None` to stop here."""
@@ -141,11 +186,16 @@ class GraphRun:
 
         Returns:
             `None` at the end, the interrupts by their ids, or nothing in it at a breakpoint.
+
+        Raises:
+            GraphDrained: The run stopped between two steps, because the user sent something into the turn.
         """
         interrupts: dict[str, Any] | None = None
         on_custom = self._options.on_custom or self._display.show_custom
-        modes = ["messages", "updates", "custom", "values"]
-        async for namespace, mode, event in self._graph.astream(graph_input, config, stream_mode=modes, subgraphs=True):
+        control = RunControl()
+        options: dict[str, Any] = {"control": control} if has_checkpointer(self._graph) else {}
+        options |= {"stream_mode": ["messages", "updates", "custom", "values"], "subgraphs": True}
+        async for namespace, mode, event in self._graph.astream(graph_input, config, **options):
             if mode == "messages":
                 await self._display.show_message(event[0])
             elif mode == "custom":
@@ -156,6 +206,8 @@ class GraphRun:
                         interrupts = (interrupts or {}) | {each.id: each for each in change}
                     else:
                         await self._display.show_change(change)
+                if "control" in options and not namespace and await self._take_steering() and self._is_draining:
+                    control.request_drain("steering")
             elif not namespace:
                 self._messages = messages_in(event)
         return interrupts

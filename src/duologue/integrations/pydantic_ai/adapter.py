@@ -66,6 +66,7 @@ def acp_agent(
         settings=settings_type(settings, by_name, options.modes),
         accepts=("image", "audio", "resource"),
         mcp=True,
+        steering=True,
         auto_title=True,
         unstable=unstable,
         store=MemoryStore(),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai import (
     DeferredToolRequests,
     DeferredToolResults,
+    ModelRequestNode,
     RunContext,
     ToolApproved,
     ToolDenied,
@@ -36,6 +37,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 from pydantic_ai.usage import RunUsage
 from pydantic_core import to_json
+from pydantic_graph import End
 
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn import Turn
@@ -174,6 +176,11 @@ class PydanticRun:
         allowed = self._mode.tools
         return tools if allowed is None else [tool for tool in tools if tool.name in allowed]
 
+    async def add_steering(self, ctx: RunContext[Any]) -> None:
+        """Add what the user sent into the turn to the next model request."""
+        for message in await self._turn.take_steering():
+            ctx.enqueue(*to_user_content(message.content))
+
     async def resolve(self, requests: DeferredToolRequests) -> DeferredToolResults:
         """Request permission for each call that needs it; reject calls of tools that only run elsewhere."""
         results = DeferredToolResults()
@@ -226,10 +233,20 @@ class PydanticRun:
 
 
 class _TurnCapability(AbstractCapability[Any]):
-    """Lets a run ask the user for approval, and offers the tools of the mode only."""
+    """Lets a run ask the user for approval, offers the tools of the mode only, and adds what the user sends."""
 
     def __init__(self, run: PydanticRun) -> None:
         self._run = run
+
+    async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
+        if isinstance(node, ModelRequestNode):
+            await self._run.add_steering(ctx)
+        return cast("Any", node)
+
+    async def after_node_run(self, ctx: RunContext[Any], *, node: Any, result: Any) -> Any:
+        if isinstance(result, End):  # what is added here makes the run go on
+            await self._run.add_steering(ctx)
+        return cast("Any", result)
 
     async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]) -> list[ToolDefinition]:
         return self._run.offered(tool_defs)
