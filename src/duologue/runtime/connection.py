@@ -176,8 +176,10 @@ class Connection:
             self._deadline.cancel()
             self._monitor.release(self)
             self._peer.close()
-            await self._transport.__aexit__(None, None, None)
-            self._closed.set()
+            try:
+                await self._transport.__aexit__(None, None, None)
+            finally:
+                self._closed.set()
 
     def _report(self, method: str, error: BaseException) -> str:
         return report(method, error, is_lost=self._is_over or self._writer.is_lost)

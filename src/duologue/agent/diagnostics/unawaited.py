@@ -6,7 +6,6 @@ import linecache
 import logging
 import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from types import CoroutineType, FrameType
 from typing import Any
@@ -30,14 +29,14 @@ def watch_unawaited() -> None:
     The interpreter reports them itself, so that calls with `await` cost nothing more. Without its hook it still prints
     its own warning.
     """
-    warn: Callable[[Any], None] | None = getattr(warnings, _HOOK, None)
+    warn = getattr(warnings, _HOOK, None)
     if warn is None or hasattr(warn, "is_watching_turns"):
         return
 
     def record(coroutine: Any) -> None:
         turn = _turn_of(coroutine)
         if turn is None or turn._is_over:
-            warn(coroutine)
+            _warn(coroutine, sys._getframe(1))
             return
         name = coroutine.__name__
         file, line = _location_of_call(coroutine, sys._getframe(1))
@@ -47,6 +46,14 @@ def watch_unawaited() -> None:
 
     record.is_watching_turns = True  # type: ignore[attr-defined]  # marks the hook, so that it is set once
     setattr(warnings, _HOOK, record)
+
+
+def _warn(coroutine: Any, frame: FrameType) -> None:
+    """Warn as the interpreter does, which would name the line of its caller: this module."""
+    file, line = coroutine.cr_origin[0][:2] if coroutine.cr_origin else (frame.f_code.co_filename, frame.f_lineno)
+    message = f"coroutine {coroutine.__qualname__!r} was never awaited"
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, RuntimeWarning, file, line, registry=registry)
 
 
 def _turn_of(coroutine: Any) -> Turn[Any] | None:

@@ -10,9 +10,10 @@ import sys
 import threading
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
+from duologue.agent.diagnostics.development import is_development, show_mistakes
 from duologue.agent.diagnostics.traceback_formatter import TracebackFormatter
 from duologue.compat.dialects import DIALECTS
 from duologue.conversation.session_setup import Implementation
@@ -29,9 +30,16 @@ EXIT_SECONDS = 0.25
 POLL_SECONDS = 0.005
 """Interval of looking whether threads have ended, which nothing reports."""
 
+has_served = False
+"""Whether this process has served an agent, as far as it got."""
+
 
 def serve_stdio(agent: Servable) -> None:
     """Serve an agent on stdin and stdout until the client disconnects or a signal arrives."""
+    global has_served  # noqa: PLW0603  # of the process, as stdin and stdout are
+    has_served = True
+    if is_development():
+        show_mistakes()
     with errors_on_stderr():
         _serve(agent)
 
@@ -55,19 +63,26 @@ def _serve(agent: Servable) -> None:
 
 @contextmanager
 def errors_on_stderr() -> Generator[None]:
-    """Log warnings to stderr while the block runs, unless the program has configured logging."""
-    log = logging.getLogger("duologue")
-    if logging.getLogger().handlers or any(not isinstance(each, logging.NullHandler) for each in log.handlers):
+    """Log warnings to stderr while the block runs, unless the program has configured logging.
+
+    Under `duologue dev`, log the records of every logger from `INFO` on; the chat shortens their tracebacks.
+    """
+    log, root, is_all = logging.getLogger("duologue"), logging.getLogger(), is_development()
+    if root.handlers or any(not isinstance(each, logging.NullHandler) for each in log.handlers):
         yield
         return
     handler = logging.StreamHandler()
-    handler.setLevel(logging.WARNING)
-    handler.setFormatter(TracebackFormatter("%(levelname)s %(name)s: %(message)s"))
-    log.addHandler(handler)
+    handler.setLevel(logging.INFO if is_all else logging.WARNING)
+    make_formatter = logging.Formatter if is_all else TracebackFormatter
+    handler.setFormatter(make_formatter("%(levelname)s %(name)s: %(message)s"))
+    if is_all:
+        root.setLevel(min(root.level, logging.INFO))
+    logged = root if is_all else log
+    logged.addHandler(handler)
     try:
         yield
     finally:
-        log.removeHandler(handler)
+        logged.removeHandler(handler)
 
 
 async def _serve_until_signal(agent: Servable) -> int:
@@ -83,11 +98,20 @@ async def _serve_until_signal(agent: Servable) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, end, number)
     try:
-        await serving
+        with _blocked_loop_report():
+            await serving
     except asyncio.CancelledError:
         if not received:
             raise
     return 128 + received[0] if received else 0
+
+
+def _blocked_loop_report() -> AbstractContextManager[None]:
+    if not is_development():
+        return nullcontext()
+    from duologue.agent.diagnostics.blocked_loop import report_blocked_loop
+
+    return report_blocked_loop()
 
 
 async def _end_leftovers() -> bool:
