@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from duologue.cli.parser import DIALECTS as OFFERED
+from duologue.cli.options import DIALECTS as OFFERED
 from duologue.client.connect import connect
 from duologue.client.permissions.policy import Permissions
 from duologue.compat.dialects import DIALECTS, Dialect

@@ -32,6 +32,7 @@ from duologue.config.sessions import OpenedSession, opened_sessions, save_sessio
 from duologue.conversation.session_setup import McpServer, SessionInfo
 from duologue.errors import DuologueError, InvalidParams, MethodNotFound, ResourceNotFound
 from duologue.recording.recorder import Recorder
+from duologue.runtime.observers import FrameObserver
 from duologue.sanitize import escape_line
 
 START_NOTICE_SECONDS = 1.0
@@ -54,6 +55,7 @@ async def connect_from_args(
     restart: bool = False,
     seconds: float = 0.0,
     on_stderr: Callable[[bytes], None] | None = None,
+    observers: tuple[FrameObserver, ...] = (),
 ) -> AsyncGenerator[RemoteAgent]:
     """Connect to the agent the arguments name, with the files and commands they allow."""
     cwd = _directory(arguments.cwd)
@@ -62,14 +64,14 @@ async def connect_from_args(
     parse_key_values(arguments.set, "--set")
     target, env = target_of(arguments), parse_key_values(arguments.env, "--env")
     permissions = permissions_for(arguments, on_request, on_denied, on_decision)
-    with _recorder(arguments.record) as observers, _start_notice(arguments) as is_started:
+    with _recorder(arguments.record) as recorders, _start_notice(arguments) as is_started:
         async with connect(
             target,
             permissions=permissions,
             workspace=Workspace(cwd),
             terminals=terminals,
             on_elicit=on_elicit,
-            observers=observers,
+            observers=(*recorders, *observers),
             env=env,
             login=login,
             restart=restart,
@@ -90,7 +92,8 @@ def _start_notice(arguments: argparse.Namespace) -> Generator[Callable[[], None]
 
     def show() -> None:
         if sys.stderr.isatty():
-            say(f"starting {escape_line(name_of(arguments))} ...\n", Style.DIM)
+            name = getattr(arguments, "source", None) or name_of(arguments)
+            say(f"starting {escape_line(name)} ...\n", Style.DIM)
 
     notice = asyncio.get_running_loop().call_later(START_NOTICE_SECONDS, show)
     try:

@@ -65,6 +65,12 @@ def next_step(error: Exception) -> str:
             return ""
 
 
+def without_stderr(text: str, error: Exception) -> str:
+    """Return the text of an error without the agent's stderr, where that is shown anyway."""
+    stderr = error.stderr.strip() if isinstance(error, AgentExited) else ""
+    return text.replace(f"\n{stderr}", "") if stderr else text
+
+
 def _data_of(data: Any, message: str) -> str:
     """Return the data of an error as JSON, unless its message already contains it."""
     fields: list[Any] = list(cast(dict[str, Any], data).values()) if isinstance(data, dict) else []

@@ -75,7 +75,7 @@ def _unrecognized(chosen: argparse.Namespace, rest: Sequence[str], options: Iter
 def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:
     """Describe a wrong combination of arguments; None if they fit together."""
     takes_agent = chosen.command in ("run", "chat", "serve", "sessions")
-    if has_command and not takes_agent and chosen.command != "connect":
+    if has_command and not takes_agent and chosen.command not in ("connect", "dev"):
         return f"{chosen.command} accepts no command after `--`"
     if has_command and not chosen.command_line:
         return "there is no command after `--`"
@@ -83,6 +83,8 @@ def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:
         return "give either `--agent` or a command after `--`, not both"
     if chosen.command == "connect" and (chosen.url is None) != has_command:
         return "connect needs either a URL or a command after `--`"
+    if chosen.command == "dev" and chosen.source is None and not has_command:
+        return "dev needs a Python file, MODULE:NAME, or a command after `--`"
     if chosen.command == "agent" and chosen.scenario is not None and chosen.dialect is not None:
         return "`--scenario` and `--dialect` cannot be combined: a scenario is sent exactly as its file says"
     if chosen.command == "run" and chosen.prompt is not None and chosen.prompt_file is not None:

@@ -11,6 +11,20 @@ from textwrap import fill
 
 import duologue
 from duologue.cli.exit_codes import ExitCode
+from duologue.cli.options import (
+    DIALECTS,
+    V2,
+    add_agent_options,
+    add_dialect_option,
+    add_permission_options,
+    add_remote_options,
+    add_repeatable,
+    add_seconds,
+    add_session_options,
+    add_start_options,
+    add_stderr_option,
+    days,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,13 +38,11 @@ Run, serve and talk to agents of the Agent Client Protocol (ACP).
   duologue run /tour                  watch the built-in agent; needs no API key
   duologue run hello -- gemini --acp  send one prompt to any agent
   duologue chat                       chat with an agent in this terminal
+  duologue dev agent.py               chat with an agent you write; a save restarts it
   duologue doctor                     check the installation and the agents
 """
 WIDTH = 78
 """Columns that fit on every terminal."""
-V2 = "use version 2 of the protocol (a draft) if the agent supports it"
-DIALECTS = ("seed-003", "seed-004")
-DIALECT = "older dialect of the protocol that the agent uses"
 WHICH_AGENT = "The agent is a command after `--`, a name or URL (`--agent`), or the built-in one."
 
 
@@ -58,6 +70,7 @@ def _make() -> tuple[argparse.ArgumentParser, Commands]:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     _add_run(commands)
     _add_chat(commands)
+    _add_dev(commands)
     _add_agent(commands)
     _add_serve(commands)
     _add_connect(commands)
@@ -86,13 +99,14 @@ def _add_run(commands: Commands) -> None:
     run.add_argument(
         "-f", dest="prompt_file", metavar="FILE", help="read the prompt from a file, or from stdin with `-`"
     )
-    _add_repeatable(run, "--file", "PATH", "attach a file or directory")
-    _add_repeatable(run, "--image", "PATH", "attach an image")
+    add_repeatable(run, "--file", "PATH", "attach a file or directory")
+    add_repeatable(run, "--image", "PATH", "attach an image")
     run.add_argument("--json", action="store_true", help="print one JSON event per line, with its frame")
-    _add_seconds(run, "--timeout", "stop after this time, start-up included")
-    _add_agent_options(run)
-    _add_session_options(run)
-    _add_permission_options(run)
+    add_seconds(run, "--timeout", "stop after this time, start-up included")
+    add_agent_options(run)
+    add_session_options(run)
+    add_stderr_option(run)
+    add_permission_options(run)
 
 
 def _exit_codes() -> str:
@@ -108,9 +122,40 @@ def _add_chat(commands: Commands) -> None:
         "completes files to attach, `:help` lists the commands of the chat. Ctrl-C cancels a turn, Ctrl-D exits.",
         epilog="example: duologue chat --agent gemini --continue",
     )
-    _add_agent_options(chat)
-    _add_session_options(chat)
-    _add_permission_options(chat)
+    add_agent_options(chat)
+    add_session_options(chat)
+    add_stderr_option(chat)
+    add_permission_options(chat)
+
+
+def _add_dev(commands: Commands) -> None:
+    dev = commands.add_parser(
+        "dev",
+        help="run an agent from source, restart it on every save, and chat with it",
+        description="Chat with an agent that you are writing. It starts again when a Python file of the project is "
+        "saved, after the turn that runs, and the session goes on if the agent stores sessions. What the agent prints "
+        "and logs is shown, as is the line of a `print`, of a coroutine that was never awaited, and of code that "
+        "blocks the event loop. Without a terminal nothing is watched: each line of stdin is a prompt.",
+        epilog="examples: duologue dev agent.py; duologue dev agent.py -- --verbose; "
+        "duologue dev package.module:agent; duologue dev -- uv run agent.py",
+    )
+    dev.add_argument(
+        "source",
+        nargs="?",
+        metavar="AGENT",
+        help="a Python file, FILE.py:NAME, a module, or MODULE:NAME; what follows `--` are its arguments, or without "
+        "AGENT the command to start",
+    )
+    dev.add_argument("--prompt", metavar="TEXT", help="send only this prompt, and exit as `duologue run` does")
+    watched = "watch this file or directory instead of the Python files below this directory"
+    add_repeatable(dev, "--watch", "PATH", watched)
+    dev.add_argument("--wire", action="store_true", help="show every message of the connection")
+    dev.add_argument(
+        "--full-tracebacks", action="store_true", help="show the frames of duologue and asyncio in tracebacks, too"
+    )
+    add_start_options(dev.add_argument_group("agent"))
+    add_session_options(dev)
+    add_permission_options(dev)
 
 
 def _add_agent(commands: Commands) -> None:
@@ -125,7 +170,7 @@ def _add_agent(commands: Commands) -> None:
     agent.add_argument("--login", action="store_true", help="require a login before sessions can be opened")
     agent.add_argument("--v2", action="store_true", help="offer version 2 of the protocol (a draft), too")
     agent.add_argument("--dialect", choices=DIALECTS, help="older dialect of the protocol that the client uses")
-    _add_seconds(agent, "--pace", "pause this long between the steps of `/tour`, so that a person can follow")
+    add_seconds(agent, "--pace", "pause this long between the steps of `/tour`, so that a person can follow")
     agent.add_argument("--debug", action="store_true", help="send the text of unexpected errors to the client")
 
 
@@ -140,8 +185,8 @@ def _add_serve(commands: Commands) -> None:
     )
     serve.add_argument("--agent", metavar="NAME", help="name of the agent; `duologue agents` lists them")
     serve.add_argument("--cwd", metavar="DIR", default=".", help="start the agent here (default: this directory)")
-    _add_repeatable(serve, "--env", "NAME=VALUE", "set an environment variable of the agent")
-    _add_dialect_option(serve)
+    add_repeatable(serve, "--env", "NAME=VALUE", "set an environment variable of the agent")
+    add_dialect_option(serve)
     serve.add_argument("--shared", action="store_true", help="share one agent process between all connections")
     address = serve.add_argument_group("address")
     address.add_argument(
@@ -153,7 +198,7 @@ def _add_serve(commands: Commands) -> None:
     address.add_argument("--tls-cert", metavar="FILE", help="TLS certificate (PEM)")
     address.add_argument("--tls-key", metavar="FILE", help="private key of the certificate, if it is in another file")
     address.add_argument("--behind-tls-proxy", action="store_true", help="a proxy in front of the server handles TLS")
-    _add_repeatable(
+    add_repeatable(
         address, "--behind-proxy", "ADDRESS", "trust the client address that a proxy at this address reports"
     )
     access = serve.add_argument_group("access")
@@ -163,11 +208,11 @@ def _add_serve(commands: Commands) -> None:
     access.add_argument(
         "--dangerously-without-token", action="store_true", help="accept every client without a token (unsafe)"
     )
-    _add_repeatable(access, "--allow-host", "NAME", "accept this host name in requests, too")
-    _add_repeatable(access, "--allow-origin", "ORIGIN", "accept web pages of this origin")
-    _add_seconds(serve, "--idle-timeout", "close a connection after this many idle seconds", 3600.0)
-    _add_seconds(serve, "--resume-timeout", "keep a disconnected client's session resumable for this long", 120.0)
-    _add_seconds(serve, "--drain-timeout", "when stopped, wait this long for running turns to end", 30.0)
+    add_repeatable(access, "--allow-host", "NAME", "accept this host name in requests, too")
+    add_repeatable(access, "--allow-origin", "ORIGIN", "accept web pages of this origin")
+    add_seconds(serve, "--idle-timeout", "close a connection after this many idle seconds", 3600.0)
+    add_seconds(serve, "--resume-timeout", "keep a disconnected client's session resumable for this long", 120.0)
+    add_seconds(serve, "--drain-timeout", "when stopped, wait this long for running turns to end", 30.0)
     serve.add_argument("--access-log", action="store_true", help="log each request as a line of JSON on stderr")
 
 
@@ -189,10 +234,10 @@ def _add_connect(commands: Commands) -> None:
         choices=("v1", "v2", *DIALECTS),
         help="version or dialect that the editor uses",
     )
-    _add_dialect_option(connect)
+    add_dialect_option(connect)
     drain = "when stdin ends, cancel prompts and wait this long for the last responses"
-    _add_seconds(connect, "--drain-timeout", drain, 10.0)
-    _add_remote_options(connect)
+    add_seconds(connect, "--drain-timeout", drain, 10.0)
+    add_remote_options(connect)
 
 
 def _add_sessions(commands: Commands) -> None:
@@ -218,12 +263,12 @@ def _add_sessions(commands: Commands) -> None:
         help="session or recording id (a unique prefix is enough), or the text to search for",
     )
     sessions.add_argument("--recordings", action="store_true", help="only recordings; start no agent")
-    sessions.add_argument("--older-than", type=_days, metavar="DAYS", help="prune: age of what is deleted")
+    sessions.add_argument("--older-than", type=days, metavar="DAYS", help="prune: age of what is deleted")
     sessions.add_argument("--dry-run", action="store_true", help="prune: only list what would be deleted")
     sessions.add_argument("--this-directory", action="store_true", help="only sessions of this directory")
     sessions.add_argument("--json", action="store_true", help="print one JSON object per line")
     sessions.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
-    _add_agent_options(sessions)
+    add_agent_options(sessions)
 
 
 def _add_agents(commands: Commands) -> None:
@@ -246,9 +291,9 @@ def _add_doctor(commands: Commands) -> None:
         "opens a session. The exit code is 1 if there is a problem, and 7 if there is none except a login.",
     )
     doctor.add_argument("--agent", metavar="NAME|URL", help="check only this agent")
-    _add_seconds(doctor, "--timeout", "time limit for each agent", 30.0)
+    add_seconds(doctor, "--timeout", "time limit for each agent", 30.0)
     doctor.add_argument("--v2", action="store_true", help=V2)
-    _add_dialect_option(doctor)
+    add_dialect_option(doctor)
     doctor.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
@@ -270,105 +315,3 @@ def _add_completion(commands: Commands) -> None:
         description='Print a script that completes commands, options and agents: eval "$(duologue completion bash)".',
     )
     completion.add_argument("shell", choices=SHELLS, help="shell to print the script for")
-
-
-# --- options that several commands share
-
-
-def _add_repeatable(parser: argparse._ActionsContainer, flag: str, metavar: str, meaning: str) -> None:
-    parser.add_argument(flag, action="append", default=[], metavar=metavar, help=meaning)
-
-
-def _add_seconds(parser: argparse._ActionsContainer, flag: str, meaning: str, default: float | None = None) -> None:
-    meaning += "" if default is None else f" (default: {default:g})"
-    parser.add_argument(flag, type=_seconds, default=default, metavar="SECONDS", help=meaning)
-
-
-def _add_agent_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("agent")
-    group.add_argument("--agent", metavar="NAME|URL", help="name (`duologue agents` lists them) or URL of the agent")
-    group.add_argument("--v2", action="store_true", help=V2)
-    _add_dialect_option(group)
-    group.add_argument("--cwd", metavar="DIR", default=".", help="working directory (default: this directory)")
-    _add_repeatable(group, "--env", "NAME=VALUE", "set an environment variable of the agent")
-    group.add_argument("--login", metavar="METHOD", help="log in first, by this method of the agent")
-    _add_remote_options(parser)
-
-
-def _add_dialect_option(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    parser.add_argument("--dialect", choices=DIALECTS, help=DIALECT)
-
-
-def _add_remote_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("remote agent")
-    group.add_argument(
-        "--token", metavar="TOKEN", help="bearer token for the server (or set DUOLOGUE_TOKEN, or #token=… in the URL)"
-    )
-    _add_repeatable(group, "--header", "NAME: VALUE", "send this HTTP header")
-    trust = group.add_mutually_exclusive_group()
-    trust.add_argument("--ca", metavar="FILE", help="CA certificates (PEM) to trust in addition to the system's")
-    trust.add_argument("--insecure", action="store_true", help="do not verify TLS certificates (unsafe)")
-
-
-def _add_session_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("session")
-    which = group.add_mutually_exclusive_group()
-    which.add_argument(
-        "--continue", dest="continue_", action="store_true", help="continue the newest session of this directory"
-    )
-    which.add_argument("--session", metavar="ID", help="continue this session")
-    which.add_argument(
-        "-s",
-        "--name",
-        metavar="NAME",
-        help="continue the session that has this name for the agent and the directory, or open it",
-    )
-    group.add_argument(
-        "--mode", metavar="MODE", help="set this mode first: its id, its name, or the last word of its id"
-    )
-    _add_repeatable(group, "--set", "NAME=VALUE", "change a setting of the agent first")
-    server = "offer an MCP server to the agent: NAME=COMMAND, NAME=URL, a JSON file, or a name of the configuration"
-    _add_repeatable(group, "--mcp", "SERVER", server)
-    stall = "report an agent that is inactive for this long, and cancel the turn after twice as long"
-    _add_seconds(group, "--stall-timeout", stall)
-    group.add_argument("--verbose", action="store_true", help="show the results of tools in full")
-    group.add_argument(
-        "--stderr", action="store_true", help="show what the agent writes to stderr (by default only when it fails)"
-    )
-    group.add_argument(
-        "--record",
-        nargs="?",
-        const="",
-        metavar="FILE",
-        help="record every message in this file, without secrets (default: a new file for `duologue sessions`)",
-    )
-
-
-def _add_permission_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("permissions")
-    answers = group.add_mutually_exclusive_group()
-    answers.add_argument(
-        "--ask", action="store_true", help="ask about everything except reading (default on a terminal)"
-    )
-    answers.add_argument("--read-only", action="store_true", help="allow only reading (default without a terminal)")
-    answers.add_argument("--yes", action="store_true", help="allow all commands, and all changes inside the directory")
-    answers.add_argument("--deny", action="store_true", help="allow nothing")
-    _add_repeatable(group, "--rules", "FILE", "read rules from a TOML file; the strictest rule applies")
-
-
-def _seconds(text: str) -> float:
-    return _positive(text, "seconds", float("inf"))
-
-
-def _days(text: str) -> float:
-    return _positive(text, "days", 36_500.0)
-
-
-def _positive(text: str, unit: str, most: float) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < most:
-        raise argparse.ArgumentTypeError(f"expected a positive number of {unit}, not {text!r}")
-    return number

@@ -163,8 +163,9 @@ class AgentSupervisor:
                 await self._restart_agent(self._restart)
 
     async def reconnect(self) -> None:
-        """Close the connection and open another one, as after a login in a terminal."""
+        """Close the connection and open another one, as after a login in a terminal; forget earlier crashes."""
         async with self._lock:
+            self._restarts.clear()
             await self._leave()
             await self._open()
 

@@ -9,14 +9,11 @@ import time
 from functools import partial
 from pathlib import Path
 
-from duologue.cli.agent_log import AgentLog, show_line
+from duologue.cli.agent_log import AgentLog, LogView, WireView
 from duologue.cli.arguments import (
     apply_settings,
-    change_mode,
-    change_setting,
     close_session,
     connect_from_args,
-    find_choice,
     new_session,
     open_session,
     reopen_session,
@@ -29,7 +26,6 @@ from duologue.cli.console.chat_commands import (
     help_text,
     mentioned_files,
     session_line,
-    settings_text,
     usage_text,
 )
 from duologue.cli.console.echo_filter import EchoFilter
@@ -42,10 +38,12 @@ from duologue.cli.console.menu import Menu
 from duologue.cli.console.permission_prompt import PermissionPrompt
 from duologue.cli.console.renderer import ConsoleOutput
 from duologue.cli.console.summaries import TurnSummary
-from duologue.cli.error_report import code_of_error, explain, next_step
+from duologue.cli.error_report import code_of_error, explain, next_step, without_stderr
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.mcp_servers import mcp_servers
 from duologue.cli.permissions import wants_to_ask
+from duologue.cli.setting_commands import run_setting_command
+from duologue.cli.traceback_filter import trim_tracebacks
 from duologue.cli.unchecked_acts import UncheckedActs
 from duologue.client.agent import RemoteAgent
 from duologue.client.permissions.prompter import Handler
@@ -85,11 +83,18 @@ MOST_OFFERED = 20
 
 def chat(arguments: argparse.Namespace) -> int:
     """Chat until the user exits; return the exit code."""
-    return asyncio.run(_Chat(arguments).run())
+    return asyncio.run(Chat(arguments).run())
 
 
-class _Chat:
-    def __init__(self, arguments: argparse.Namespace) -> None:
+class Chat:
+    """A conversation in a terminal, or with the lines of a pipe as prompts.
+
+    Args:
+        arguments: The parsed command line.
+        has_all_frames: Show the tracebacks of the agent with the frames of the library.
+    """
+
+    def __init__(self, arguments: argparse.Namespace, *, has_all_frames: bool = False) -> None:
         self._arguments = arguments
         self._cwd = Path(arguments.cwd).absolute()
         self._terminals = Terminals()
@@ -105,7 +110,9 @@ class _Chat:
         self._editor: LineEditor = editor_for(
             self._reader, lambda before: completions(self._session, self._cwd, before)
         )
-        self._log = AgentLog(self._show_log if arguments.stderr else None)
+        self._log_view = LogView(self._editor.above, self._screen.pause)
+        self._log = AgentLog(self._log_view if arguments.stderr else None, has_all_frames=has_all_frames)
+        self._wire_view = WireView(self._log, self._log_view, is_on=getattr(arguments, "wire", False))
         self._session: ClientSession | None = None
         self._echo = EchoFilter()
         self._acts = UncheckedActs(self._terminals)
@@ -142,6 +149,7 @@ class _Chat:
             login=terminal_login(self._reader, self._screen, self._editor.suspended) if is_interactive() else None,
             restart=is_interactive(),
             on_stderr=self._log,
+            observers=(self._wire_view,),
         ) as agent:
             agent.on_session = self._opened
             await self._open(agent)
@@ -176,13 +184,17 @@ class _Chat:
                 elif line.strip():
                     await self._turn(agent, line)
             except ConnectionLost as error:
-                if isinstance(error, CrashLoop) or not is_interactive():
-                    raise
-                self._error(f"{error}\nyour next line starts the agent again", error)
+                self._lost(error)
             except SessionLost as error:
                 self._error(f"{error}; `:new` opens a new session", error)
             except (DuologueError, UsageError) as error:
                 self._error(explain(error), error)
+
+    def _lost(self, error: ConnectionLost) -> None:
+        """Report a lost agent that the next line starts again; raise the error if it cannot be started again."""
+        if isinstance(error, CrashLoop) or not is_interactive():
+            raise error
+        self._error(f"{error}\nyour next line starts the agent again", error)
 
     async def _turn(self, agent: RemoteAgent, line: str) -> None:
         session = self._session
@@ -215,8 +227,7 @@ class _Chat:
 
     async def _report_silence(self) -> None:
         """Say what the agent is doing while nothing is shown, after longer and longer times; not during a question."""
-        since = written_at = self._screen.written_at
-        reported = 0.0
+        since, written_at, reported = time.monotonic(), self._screen.written_at, 0.0
         while is_interactive():
             await asyncio.sleep(1.0)
             if self._screen.written_at != written_at or self._reader.lock.locked():
@@ -236,14 +247,12 @@ class _Chat:
             case "help" | "":
                 self._print(help_text())
             case "mode" | "model" | "set":
-                await self._setting(session, name, argument)
+                self._print(await run_setting_command(session, name, argument))
             case "commands":
                 lines = (f"  /{escape_line(each.name)}  {escape_line(each.description)}\n" for each in session.commands)
                 self._print("".join(lines) or "this agent offers no commands\n")
             case "new":
-                session = await new_session(agent, self._arguments)
-                await self._change_session(session)
-                await apply_settings(session, self._arguments)
+                await self._open_new(agent)
             case "sessions":
                 lines = (
                     f"  {escape_line(info.session_id)}  {escape_line(info.title or '')}".rstrip() + "\n"
@@ -252,6 +261,10 @@ class _Chat:
                 self._print("".join(lines) or "the agent has no stored session of this directory\n")
             case "resume":
                 await self._resume(agent, argument)
+            case "reload":
+                await self._reload(agent)
+            case "stderr" | "wire":
+                self._toggle(name)
             case "usage":
                 self._print(usage_text(session.usage))
             case "cancel":
@@ -261,23 +274,13 @@ class _Chat:
             case _:
                 raise UsageError(f"unknown command :{escape_line(name)}; `:help` lists the commands")
 
-    async def _setting(self, session: ClientSession, name: str, argument: str) -> None:
-        if name == "mode" and argument:
-            await change_mode(session, argument)
-        elif name == "model" and argument:
-            offered = [] if session.models is None else [(each.value, each.name) for each in session.models.choices]
-            await session.set_model(find_choice(argument, offered) or argument)
-        elif name == "set" and argument:
-            setting, _, value = argument.partition(" ")
-            await change_setting(session, setting, value.strip())
-        if name == "mode" and session.modes is not None:
-            known = ", ".join(escape_line(mode.mode_id) for mode in session.modes.available)
-            self._print(f"  mode = {escape_line(session.modes.current)}  ({known})\n")
-        elif name == "model" and session.models is not None:
-            known = ", ".join(escape_line(option.value) for option in session.models.choices)
-            self._print(f"  model = {escape_line(str(session.models.value))}  ({known})\n")
+    def _toggle(self, name: str) -> None:
+        if name == "wire":
+            self._wire_view.is_on = is_on = not self._wire_view.is_on
         else:
-            self._print(settings_text(session))
+            is_on = self._log.show is None
+            self._log.show = self._log_view if is_on else None
+        self._print(f"{name}: {'on' if is_on else 'off'}\n")
 
     async def _resume(self, agent: RemoteAgent, wanted: str) -> None:
         if wanted:
@@ -309,12 +312,29 @@ class _Chat:
             chosen = await Menu(self._reader, names, {}, {"q": "for none"}).choose()
         return [sessions[chosen]] if isinstance(chosen, int) else []
 
+    async def _open_new(self, agent: RemoteAgent) -> None:
+        session = await new_session(agent, self._arguments)
+        await self._change_session(session)
+        await apply_settings(session, self._arguments)
+
     async def _change_session(self, session: ClientSession) -> None:
         if self._session is not None:
             await close_session(self._session)
         self._session = session
-        self._screen.pause()
-        self._print(f"switched to session {escape_line(session.id)}\n")
+        await self._print_above(f"switched to session {escape_line(session.id)}\n")
+
+    async def _reload(self, agent: RemoteAgent) -> None:
+        """Start the agent again and resume the session; open a new one if the agent cannot."""
+        session = self._session
+        assert session is not None, "lines are read after a session was opened"
+        await agent._supervisor.reconnect()
+        try:
+            await session._ensure_open()
+        except SessionLost as error:
+            await self._print_above(f"{error}; opening a new one\n")
+            await self._open_new(agent)
+        else:
+            await self._print_above("the agent was started again, and the session goes on\n")
 
     # --- events and requests during a turn
 
@@ -356,16 +376,24 @@ class _Chat:
         self._running_turn.session.agent._tasks.start(self._running_turn.cancel())
 
     def _error(self, text: str, error: Exception) -> None:
-        """Show an error, and what the agent wrote to stderr before it."""
+        """Show an error after what the agent wrote to stderr."""
+        advice = next_step(error)
+        if self._log.show is not None:
+            self._log_view.show_now()
+            text, advice = without_stderr(text, error), ""
+        text = trim_tracebacks(text)
         self._screen.error(text, code_of_error(error))
-        self._log.show_end(text, code_of_error(error), next_step(error))
+        self._log.show_end(text, code_of_error(error), advice)
 
-    def _show_log(self, line: str) -> None:
-        if self._editor.is_reading and self._session is not None:
-            self._session.agent._tasks.start(self._editor.above(partial(show_line, line)))
-        else:
+    async def _print_above(self, text: str) -> None:
+        """Print a line, above the one that the user is typing if there is one."""
+
+        def show() -> None:
+            self._log_view.show_now()
             self._screen.pause()
-            show_line(line)
+            self._print(text)
+
+        await self._editor.above(show)
 
     def _print(self, text: str) -> None:
         sys.stderr.write(text)

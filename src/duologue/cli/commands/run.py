@@ -21,10 +21,11 @@ from duologue.cli.console.login_prompt import login_advice, terminal_login
 from duologue.cli.console.permission_prompt import PermissionPrompt
 from duologue.cli.console.renderer import ConsoleOutput, Output
 from duologue.cli.console.summaries import TurnSummary
-from duologue.cli.error_report import code_of_error, explain, next_step
+from duologue.cli.error_report import code_of_error, explain, next_step, without_stderr
 from duologue.cli.exit_codes import STOP_CODES, ExitCode, UsageError
 from duologue.cli.permissions import wants_to_ask
 from duologue.cli.piped_input import read_piped
+from duologue.cli.traceback_filter import trim_tracebacks
 from duologue.cli.unchecked_acts import UncheckedActs
 from duologue.client.agent import RemoteAgent
 from duologue.client.services.terminals import Terminals
@@ -60,7 +61,9 @@ class _Run:
             if arguments.json
             else ConsoleOutput(sys.stdout, sys.stderr, self._cwd, self._terminals, is_verbose=arguments.verbose)
         )
-        self._log = AgentLog(self._show_log if arguments.stderr else None)
+        self._log = AgentLog(
+            self._show_log if arguments.stderr else None, has_all_frames=getattr(arguments, "full_tracebacks", False)
+        )
         self._agent: RemoteAgent | None = None
         self._session: ClientSession | None = None
         self._is_earlier = bool(arguments.session or arguments.continue_ or arguments.name)
@@ -199,6 +202,7 @@ class _Run:
             text = f"the agent did not finish within {self._arguments.timeout:g} s"
         elif isinstance(error, AuthenticationRequired):
             text = login_advice(self._agent, error)
+        text = trim_tracebacks(text if self._log.show is None else without_stderr(text, error))
         self._shown.error(text, code, error)
         if self._arguments.json:
             sys.stderr.write(f"duologue: {text}\n")
