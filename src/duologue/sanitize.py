@@ -13,11 +13,12 @@ from functools import cache
 MOST_CHARACTERS = 200
 """Characters of a text that fit into one line of a prompt or a log."""
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Compiled when first needed, as are the patterns below: that takes longer than most programs need to start.
+_LONE_SURROGATE = "[\ud800-\udfff]"
+_ESCAPED = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 
-@cache  # compiled when first needed: that takes longer than most programs need to start
+@cache
 def _sequence() -> re.Pattern[str]:
     # Each alternative is a whole sequence of ECMA-48, in its 7-bit and 8-bit form. One that has no end loses only the
     # character that would start it, so that nothing can hide what follows.
@@ -83,7 +84,7 @@ def escape_line(text: str, most: int | None = MOST_CHARACTERS) -> str:
 def escape_bytes(data: bytes) -> str:
     """Decode UTF-8; spell out invalid bytes, control codes and marks that change the reading order."""
     text = data.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
-    return _ESCAPED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return re.sub(_ESCAPED, lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def shorten(text: str, limit: int) -> str:
@@ -105,4 +106,4 @@ def quote(value: object, limit: int = MOST_CHARACTERS) -> str:
 
 def replace_lone_surrogates(text: str) -> str:
     """Replace each half of a surrogate pair by U+FFFD: it has no UTF-8 and can be neither sent nor stored."""
-    return _LONE_SURROGATE.sub("\ufffd", text)
+    return re.sub(_LONE_SURROGATE, "\ufffd", text)

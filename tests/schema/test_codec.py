@@ -62,8 +62,8 @@ def test_tolerated_values_are_reported_in_the_order_of_the_fields() -> None:
     decode(v1.SessionNotification, raw, defaulted.append)
 
     assert defaulted == [
-        ("$.update.kind", "expected str, got int; read as absent"),
-        ("$.update.content[0]", "expected object, got int; item dropped"),
+        Defaulted("$.update.kind", "expected str, got int; read as absent"),
+        Defaulted("$.update.content[0]", "expected object, got int; item dropped"),
     ]
 
 

@@ -99,8 +99,8 @@ def test_the_former_name_of_the_mcp_capabilities_counts_only_if_the_present_one_
 def test_the_wait_options_of_seed_004_are_read_from_meta(
     options: JsonValue, seconds: float | None, output: bool
 ) -> None:
-    assert legacy.wait_request({legacy.DIALECT_KEY: options}) == (seconds, output)
-    assert legacy.wait_request(None) == (None, False)
+    assert legacy.wait_request({legacy.DIALECT_KEY: options}) == legacy.WaitRequest(seconds, output)
+    assert legacy.wait_request(None) == legacy.WaitRequest()
     assert legacy.seed_meta(output="x") == {legacy.DIALECT_KEY: {"output": "x"}}
 
 

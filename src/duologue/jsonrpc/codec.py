@@ -55,8 +55,9 @@ _decode_any = msgspec.json.Decoder().decode
 _decode_raw = msgspec.json.Decoder(Raw).decode
 _encode = msgspec.json.Encoder().encode
 
-_LONG_NUMBER = re.compile(rb"(?<![0-9.eE+-])[0-9.eE+-]{%d}" % (MAX_NUMBER_CHARS + 1))
-_SURROGATE = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})")
+# Compiled when first needed, which is after a message was rejected.
+_LONG_NUMBER = rb"(?<![0-9.eE+-])[0-9.eE+-]{%d}" % (MAX_NUMBER_CHARS + 1)
+_SURROGATE = rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})"
 """A surrogate escape, and the second half (1) if it is a pair. It begins with a literal, which is searched quickly."""
 _NO_VALUES = bytes(set(range(256)) - set(b",[{"))
 """Everything but the marks that stand before a value, or at the beginning of an array or object."""
@@ -132,7 +133,7 @@ def _parse_repaired(frame: bytes, reason: msgspec.DecodeError) -> JsonRpcMessage
 
 def repair_surrogates(frame: bytes) -> bytes:
     """Replace each lone surrogate escape by U+FFFD; return a frame with too many surrogates unchanged."""
-    found = list(islice(_SURROGATE.finditer(frame), MAX_SURROGATES + 1))
+    found = list(islice(re.finditer(_SURROGATE, frame), MAX_SURROGATES + 1))
     if len(found) > MAX_SURROGATES:
         return frame
     changed = bytearray(frame)
@@ -218,7 +219,7 @@ def _json_name(value: object) -> str:
 
 def has_long_number(frame: bytes) -> bool:
     """Return True if a number in this frame is longer than the limit; used only when decoding its fields failed."""
-    return _LONG_NUMBER.search(b"".join(outside_strings(frame))) is not None
+    return re.search(_LONG_NUMBER, b"".join(outside_strings(frame))) is not None
 
 
 def decoded_bytes(text: bytes) -> int:

@@ -32,12 +32,12 @@ WHITESPACE = b" \t"
 FIRST_VISIBLE = b"!"
 """Smallest line that starts with neither whitespace nor a control character."""
 
-_UNPRINTABLE = re.compile("[^ -~]")
+_UNPRINTABLE = "[^ -~]"
 
 
 def to_ascii(frame: bytes) -> bytes:
     """Return an equivalent frame of printable ASCII only, for a terminal."""
-    return _UNPRINTABLE.sub(_escaped, frame.decode("utf-8", "replace")).encode("ascii")
+    return re.sub(_UNPRINTABLE, _escaped, frame.decode("utf-8", "replace")).encode("ascii")
 
 
 def _escaped(found: re.Match[str]) -> str:

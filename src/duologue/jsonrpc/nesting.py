@@ -7,6 +7,7 @@ else. Here the work per byte is done by operations on whole byte strings.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import accumulate
 from operator import add
 
@@ -16,11 +17,17 @@ PIECE = 64 * 1024
 _NOT_OPENING = bytes(set(range(256)) - set(b"[{"))
 _NOT_MARKS = bytes(set(range(256)) - set(b'"[]{}'))
 _DIGITS = bytes(ord("1") if byte in b"[{" else ord("0") for byte in range(256))
-_STEPS = [[1 if byte >> bit & 1 else -1 for bit in range(7, -1, -1)] for byte in range(256)]
-_CHANGE = [sum(steps) for steps in _STEPS]
-"""The change of depth after eight brackets; each is a bit, 1 for an opening one."""
-_EXCESS = [max(accumulate(steps)) - sum(steps) for steps in _STEPS]
-"""The largest depth within eight brackets, relative to the depth after them."""
+
+
+@cache  # built when first needed: few messages have so many brackets
+def _tables() -> tuple[list[int], list[int]]:
+    """Return the change of depth after eight brackets, and the largest depth within them relative to that.
+
+    The index is a byte: each bracket is a bit, 1 for an opening one.
+    """
+    steps = [[1 if byte >> bit & 1 else -1 for bit in range(7, -1, -1)] for byte in range(256)]
+    changes = [sum(each) for each in steps]
+    return changes, [max(accumulate(each)) - change for each, change in zip(steps, changes, strict=True)]
 
 
 def is_nested_deeper(text: bytes, limit: int) -> bool:
@@ -73,6 +80,7 @@ def _peak(brackets: bytes) -> int:
     """Return the largest depth within these brackets."""
     size = (len(brackets) + 7) // 8
     groups = int(brackets.translate(_DIGITS).ljust(8 * size, b"0"), 2).to_bytes(size, "big")
-    ends = accumulate(map(_CHANGE.__getitem__, groups))
-    peaks: Iterator[int] = map(add, ends, map(_EXCESS.__getitem__, groups))
+    changes, excesses = _tables()
+    ends = accumulate(map(changes.__getitem__, groups))
+    peaks: Iterator[int] = map(add, ends, map(excesses.__getitem__, groups))
     return max(peaks)

@@ -14,7 +14,6 @@ same id while running -> rejected, id null      unknown id         -> counted in
 
 from __future__ import annotations
 
-import json
 from typing import Any, cast
 
 import msgspec
@@ -319,6 +318,8 @@ def _read_error(raw: Raw | UnsetType) -> Exception:
 
 def _read_incomplete(head: bytes) -> dict[str, Any]:
     """Read the members of an object whose end is missing; the value of the last member may be None."""
+    import json  # needed for invalid messages only
+
     text = head.decode("utf-8", "replace")
     scan = json.JSONDecoder()
     seen: dict[str, Any] = {}

@@ -6,20 +6,19 @@ and is advertised and sent only if that feature was switched on. Reading is neve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 from importlib import import_module
-from typing import Any, TypeAlias, TypeVar, get_args
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import FieldInfo, fields, replace
+from msgspec.structs import replace
 
 from duologue.errors import MethodNotFound
 from duologue.schema.base import Method, Notification
+from duologue.schema.fields import Field, fields_of
 from duologue.schema.lenient_errors import is_array
 from duologue.schema.stability import Stability
-from duologue.schema.unions import WireUnion
 
 Unstable: TypeAlias = bool | AbstractSet[str]
 """Which unstable features are switched on: all, none, or those named."""
@@ -91,7 +90,7 @@ class FeatureFilter:
         self._version = version
         self._switched = switched
         self._switch = switch
-        self._walks: dict[type[Struct], list[tuple[FieldInfo, str | None]]] = {}
+        self._walks: dict[type[Struct], list[tuple[Field, str | None]]] = {}
         self._open: set[type[Any]] = {type(None), str, int, bool, float}
         """Classes whose values contain nothing that is left out."""
 
@@ -167,7 +166,7 @@ class FeatureFilter:
                 continue
             if closed is not None:
                 lost.append(closed)
-            elif after is None and field.required:
+            elif after is None and field.is_required:
                 return None
             changes[field.name] = after
         return replace(value, **changes) if changes else value
@@ -178,20 +177,20 @@ class FeatureFilter:
             return items
         return [after for before, after in pairs if after is not None or before is None]
 
-    def _walk(self, kind: type[Struct]) -> list[tuple[FieldInfo, str | None]]:
+    def _walk(self, kind: type[Struct]) -> list[tuple[Field, str | None]]:
         """Return the fields of a class that are closed or contain something closed."""
         walk = self._walks.get(kind)
         if walk is None:
             walk = self._walks[kind] = []
-            for field in fields(kind):
-                part = f"{kind.__name__}.{field.encode_name}"
+            for field in fields_of(kind):
+                part = f"{kind.__name__}.{field.wire_name}"
                 if part in self._closed:
                     walk.append((field, part))
-                elif self._leads(list(_classes_in(field.type))):
+                elif self._leads(field.classes):
                     walk.append((field, None))
         return walk
 
-    def _leads(self, kinds: list[type[Struct]]) -> bool:
+    def _leads(self, kinds: tuple[type[Struct], ...]) -> bool:
         return any(kind.__name__ in self._closed for kind in kinds) or any(self._walk(kind) for kind in kinds)
 
 
@@ -205,14 +204,3 @@ def _is_stable(part: str, stable: Stability) -> bool:
     if "/" in part:
         return part in stable.methods
     return field in stable.fields.get(kind, ()) if field else part in stable.definitions
-
-
-def _classes_in(kind: Any) -> Iterator[type[Struct]]:
-    """Yield the message classes in a type annotation."""
-    parts: tuple[Any, ...] = get_args(kind)
-    if isinstance(kind, type) and issubclass(kind, Struct):
-        yield kind
-    elif isinstance(kind, type) and issubclass(kind, WireUnion):
-        parts = kind.members
-    for part in parts:
-        yield from _classes_in(part)

@@ -15,7 +15,6 @@ from msgspec import Raw, Struct, UnsetType
 from duologue.errors import DowngradeRequired, InvalidParams, InvalidRequest, UnsupportedProtocolVersion
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.values import ClientCapabilities
-from duologue.schema import legacy
 from duologue.schema.codec import decode
 
 if TYPE_CHECKING:
@@ -163,6 +162,8 @@ async def initialize(
         except DowngradeRequired as downgrade:
             if 1 not in versions or can_start_over:
                 raise
+            from duologue.schema import legacy
+
             _log.warning("the agent supports protocol version 1 only and has not received this client's capabilities")
             proxy = _use_version_1(connection, client, ClientCapabilities(), unstable)
             return proxy, proxy.read_answer(decode(legacy.InitializeResponse, msgspec.json.encode(downgrade.answer)))

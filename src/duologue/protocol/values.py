@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from msgspec import Struct, convert
 
 from duologue.conversation.content import JsonObject
@@ -16,7 +14,7 @@ from duologue.protocol.steering import Spelling
 IMPLIED = "implied"
 
 
-class Capability(NamedTuple):
+class Capability(Struct, frozen=True):
     """A field of `ClientCapabilities` or `AgentCapabilities`, and its cell for each version.
 
     A cell is the path inside the capabilities object and the value that advertises the capability there. Version 1 uses
@@ -27,6 +25,10 @@ class Capability(NamedTuple):
     name: str
     v1: str = ""
     v2: str = ""
+
+    def __getitem__(self, version: int) -> str:
+        """Return the cell of a version."""
+        return self.v1 if version == 1 else self.v2
 
 
 class ClientCapabilities(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
@@ -38,6 +39,7 @@ Side: TypeAlias = Literal["agent", "client", "protocol", "proxy"]
 """The side that handles a message; `protocol` is either end."""
 
 
+@cache
 def wire_name(name: str) -> str:
     """Return the name of a field on the wire: `toolCallId` for `tool_call_id`, and `_meta` for `meta`."""
     if name == "meta":

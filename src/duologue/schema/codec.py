@@ -7,7 +7,6 @@ Encoding has one form: the tag first, `_meta` last, defaults and Nones left out.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,7 +20,6 @@ from msgspec import DecodeError, Raw, ValidationError
 from duologue.errors import EncodeError, InvalidParams
 from duologue.sanitize import replace_lone_surrogates
 from duologue.schema.base import JsonValue, Model
-from duologue.schema.lenient import UnknownType, reader_for
 from duologue.schema.lenient_errors import Defaulted, Rejected, is_array, is_object
 from duologue.schema.unions import WireUnion
 
@@ -165,6 +163,8 @@ def _read_union(type_: Any, value: JsonValue) -> Any:
     if member is not None:
         with suppress(ValidationError):
             return msgspec.convert(value, member, dec_hook=_read_union)
+    from duologue.schema.lenient import reader_for  # needed for invalid messages only
+
     defaulted: list[Defaulted] = []
     try:
         found = reader_for(type_)(value, None, defaulted)
@@ -193,6 +193,8 @@ def _decode_leniently(type_: Any, raw: Source, report: Report | None) -> Any:
 
 
 def _read(type_: Any, value: JsonValue, defaulted: list[Defaulted]) -> Any:
+    from duologue.schema.lenient import UnknownType, reader_for
+
     try:
         return reader_for(type_)(value, None, defaulted)
     except UnknownType:
@@ -219,6 +221,8 @@ def _parse(raw: Source) -> JsonValue:
 
 def _parse_with_repairs(raw: Source, problem: str) -> JsonValue:
     """Parse with the standard library, which accepts lone surrogates; they become U+FFFD."""
+    import json
+
     try:
         # Decoded first: from bytes it would guess the encoding, and JSON is UTF-8.
         return _repaired(json.loads(bytes(raw).decode(), parse_constant=_not_json))

@@ -7,9 +7,9 @@ Written by hand: the present schema has config options instead of models. The ge
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import force_setattr
 
 from duologue.schema import v1
@@ -178,7 +178,7 @@ MAX_WAIT_MILLISECONDS = 1e12
 """Thirty years: longer than any wait, and a number that every clock can represent."""
 
 
-class WaitRequest(NamedTuple):
+class WaitRequest(Struct, frozen=True):
     """Options of an agent of that dialect for waiting for a command: a timeout, and the output in the result."""
 
     seconds: float | None = None

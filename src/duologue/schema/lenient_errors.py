@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
+
+from msgspec import Struct
 
 from duologue.sanitize import shorten
 from duologue.schema.base import JsonObject, JsonValue
@@ -12,7 +14,7 @@ Path: TypeAlias = tuple[Any, ...] | None
 """The path of a value: None at the top, else (path of the parent, key or index). It becomes text only when needed."""
 
 
-class Defaulted(NamedTuple):
+class Defaulted(Struct, frozen=True):
     """An invalid value that was tolerated as the schema allows."""
 
     path: str

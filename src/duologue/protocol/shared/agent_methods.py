@@ -8,14 +8,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from duologue.conversation.fields import convert_fields
 from duologue.conversation.session_setup import SessionParams
 from duologue.conversation.settings import ConfigOption
 from duologue.errors import ConnectionLost, MethodNotFound
 from duologue.protocol.feature_filter import FeatureFilter
-from duologue.protocol.interfaces import AgentHandler
 from duologue.protocol.meta import RequestMeta, handled_request, with_meta
 from duologue.protocol.shared.client_proxy import auth_status_to_wire
 from duologue.protocol.shared.session_setup import session_info_to_wire
@@ -24,6 +23,9 @@ from duologue.protocol.values import AgentCapabilities, Provider, SessionOpened
 from duologue.runtime.handlers import Context, Handlers
 from duologue.runtime.tasks import TaskScope
 from duologue.schema.base import Method, Notification, Other
+
+if TYPE_CHECKING:
+    from duologue.protocol.interfaces import AgentHandler
 
 Handler: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
 Route: TypeAlias = tuple[str | None, Method[Any, Any] | Notification[Any], Handler]

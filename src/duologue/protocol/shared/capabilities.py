@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from duologue.protocol.values import (
     AGENT_CAPABILITIES,
@@ -15,10 +16,11 @@ from duologue.protocol.values import (
     ClientCapabilities,
 )
 from duologue.schema.base import JsonObject, JsonValue, Model
+from duologue.schema.fields import fields_of
 from duologue.schema.lenient_errors import is_object
 
 C = TypeVar("C", AgentCapabilities, ClientCapabilities)
-M = TypeVar("M", bound=Model)
+M = TypeVar("M", bound=Struct)
 
 
 _TABLES: dict[type[AgentCapabilities | ClientCapabilities], tuple[Capability, ...]] = {
@@ -38,7 +40,17 @@ def capabilities_to_wire(capabilities: AgentCapabilities | ClientCapabilities, t
             for name in parents:
                 parent = parent.setdefault(name, {})
             parent.setdefault(last, True if value == "true" else {})
-    return msgspec.convert(tree, target)
+    return _build(target, tree)
+
+
+def _build(kind: type[M], tree: JsonObject) -> M:
+    """Build a message from its JSON; unlike `msgspec.convert`, without compiling every class it could contain."""
+    fields = {field.wire_name: field for field in fields_of(kind)}
+    values: JsonObject = {}
+    for name, value in tree.items():
+        field = fields[name]
+        values[field.name] = _build(field.classes[0], value) if field.classes else value
+    return kind(**values)
 
 
 def capabilities_from_wire(wire: Model, target: type[C], version: int) -> C:

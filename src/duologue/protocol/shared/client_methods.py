@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -15,12 +15,14 @@ from duologue.conversation.updates import Role, ToolCallUpdate, Update
 from duologue.errors import InvalidParams, RequestCancelled
 from duologue.protocol.client_requests import KINDS, ClientRequest, request_from_wire, result_to_wire
 from duologue.protocol.feature_filter import FeatureFilter
-from duologue.protocol.interfaces import ClientHandler
 from duologue.protocol.meta import request_context, with_meta
 from duologue.protocol.shared.agent_proxy import auth_status_from_wire
 from duologue.protocol.values import ClientCapabilities, Elicitation, PermissionOption
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification, Other
+
+if TYPE_CHECKING:
+    from duologue.protocol.interfaces import ClientHandler
 
 
 class ClientMethods(ABC):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -15,7 +15,6 @@ from duologue.conversation.session_setup import Implementation
 from duologue.conversation.updates import Role, ToolCallUpdate, Update
 from duologue.conversation.work_state import BackgroundWork
 from duologue.errors import MethodNotFound
-from duologue.protocol.client_requests import ClientRequest, request_to_wire, result_from_wire
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.meta import current_attachment, with_attachment
 from duologue.protocol.values import (
@@ -29,6 +28,9 @@ from duologue.runtime.connection import Connection
 from duologue.runtime.text_template import TextTemplate
 from duologue.schema.base import Method, Notification
 from duologue.schema.codec import decode
+
+if TYPE_CHECKING:
+    from duologue.protocol.client_requests import ClientRequest
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -159,6 +161,8 @@ class ClientProxy(ABC):
         Raises:
             MethodNotFound: This version of the protocol does not have the request.
         """
+        from duologue.protocol.client_requests import request_to_wire, result_from_wire
+
         kind = type(request)
         method: Method[Any, Any] | None = getattr(self.schema, kind.method, None)
         if method is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from duologue.conversation.content import JsonObject, TextContent
-from duologue.conversation.downgrade import chunks_of
 from duologue.conversation.updates import (
     MessageChunk,
     MessageUpdate,
@@ -41,6 +40,8 @@ class V1ClientProxy(ClientProxy):
         if wire is not None:
             await self._notify(v1.SESSION_UPDATE, v1.SessionNotification(session_id=session_id, update=wire))
         elif isinstance(update, MessageUpdate):
+            from duologue.conversation.downgrade import chunks_of
+
             for chunk in chunks_of(update):
                 await self.update(session_id, chunk)
 

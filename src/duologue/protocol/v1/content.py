@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from duologue.conversation import content as c
 from duologue.conversation import updates as u
-from duologue.conversation.git_patch import texts_of_patch
 from duologue.errors import InvalidParams
 from duologue.protocol.shared.content import block_from_wire, block_to_wire
 from duologue.schema import v1
@@ -78,6 +77,8 @@ def _change_to_wire(change: u.FileChange) -> v1.Diff | v1.Content:
     """
     old, new = change.old_text, change.new_text
     if old is None and new is None and change.patch is not None and change.patch_format is None:
+        from duologue.conversation.git_patch import texts_of_patch
+
         old, new = texts_of_patch(change.patch)
     if old is None and new is None and change.operation not in (None, "delete"):
         source = "" if change.old_path is None else f"{change.old_path} → "

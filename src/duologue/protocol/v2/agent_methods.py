@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.session_setup import SessionParams
 from duologue.errors import ConnectionLost, InvalidParams, RequestCancelled, RequestError, ResourceNotFound
 from duologue.protocol.feature_filter import FeatureFilter
-from duologue.protocol.interfaces import AgentHandler
 from duologue.protocol.shared.agent_methods import AgentMethods, Route
 from duologue.protocol.shared.session_setup import implementation_from_wire, session_params_from_wire
 from duologue.protocol.steering import STEERING_META
@@ -27,6 +26,9 @@ from duologue.protocol.values import PromptResult, SessionOpened
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v2
 from duologue.schema.base import Other
+
+if TYPE_CHECKING:
+    from duologue.protocol.interfaces import AgentHandler
 
 
 class V2AgentMethods(AgentMethods):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -16,7 +16,6 @@ from duologue.conversation.updates import (
     ToolCallUpdate,
 )
 from duologue.protocol.feature_filter import FeatureFilter
-from duologue.protocol.interfaces import ClientHandler
 from duologue.protocol.shared.client_methods import ClientMethods
 from duologue.protocol.v2.agent_proxy import V2AgentProxy
 from duologue.protocol.v2.tools import permission_tool_from_wire
@@ -24,6 +23,9 @@ from duologue.protocol.v2.updates import update_from_wire
 from duologue.protocol.values import ClientCapabilities
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v2
+
+if TYPE_CHECKING:
+    from duologue.protocol.interfaces import ClientHandler
 
 
 class V2ClientMethods(ClientMethods):
