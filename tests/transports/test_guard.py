@@ -13,6 +13,7 @@ from subprocess import Popen
 from typing import IO
 
 import pytest
+from msgspec import structs
 
 from duologue.errors import AgentExited
 from duologue.transports.process import process_tree as tree
@@ -187,7 +188,7 @@ async def test_a_guard_never_signals_a_group_whose_number_was_reused() -> None:
     reused = started(["sleep", "1000"])
     known = started(["sleep", "1000"])
     guard = Guard("another-token")
-    guard.watch(identified(reused)._replace(started=1))
+    guard.watch(structs.replace(identified(reused), started=1))
     guard.watch(identified(known))
     # As if we had vanished.
     os.close(guard._pipe)

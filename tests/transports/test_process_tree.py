@@ -6,6 +6,8 @@ import os
 import signal
 from subprocess import PIPE, Popen
 
+from msgspec import structs
+
 from duologue.transports.process import process_tree as tree
 from duologue.transports.process.process_tree import Process
 from tests.transports.programs import shell
@@ -62,7 +64,7 @@ def test_a_signal_for_an_ended_process_reaches_no_other() -> None:
     process = Popen(["sleep", "1000"])
     found = tree.identify(process.pid)
     assert found is not None
-    tree.send_signal(found._replace(started=found.started - 1), signal.SIGKILL)
+    tree.send_signal(structs.replace(found, started=found.started - 1), signal.SIGKILL)
     assert process.poll() is None
     tree.send_signal(found, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL

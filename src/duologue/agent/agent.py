@@ -9,22 +9,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, cast
 
 from duologue.agent.client_connection import ClientConnection
 from duologue.agent.diagnostics.handlers import check_handler, check_hook
 from duologue.agent.diagnostics.unawaited import watch_unawaited
-from duologue.agent.extension import Extension
 from duologue.agent.hosting.stdio import read_command_line, serve_stdio
-from duologue.agent.providers import Providers
 from duologue.agent.session import Session
 from duologue.agent.settings import S, Settings
 from duologue.agent.turn import Turn
 from duologue.agent.turns.prompt_queue import CANCEL_SECONDS
 from duologue.agent.turns.steering import SteerHandler
-from duologue.compat.dialects import Dialect, check_dialect
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.updates import AvailableCommand
@@ -40,7 +36,10 @@ from duologue.transports.base import Transport
 from duologue.transports.methods import INITIALIZE
 
 if TYPE_CHECKING:
+    from duologue.agent.extension import Extension
     from duologue.agent.hosting.server import ServerKeywords
+    from duologue.agent.providers import Providers
+    from duologue.compat.dialects import Dialect
     from duologue.store.base import Store
     from duologue.transports.server.app import ServerApp
 
@@ -122,7 +121,7 @@ class Agent(Generic[S]):
         self._protocol_versions = check_versions(protocol_versions)
         self._unstable = enabled_features(unstable)
         self._legacy_models = legacy_models
-        self._dialect: Dialect | None = check_dialect(dialect)
+        self._dialect = _checked_dialect(dialect)
         self._prompt_handler: PromptHandler | None = None
         self._steer_handler: SteerHandler | None = None
         self._request_hooks: list[Callable[[RequestMeta], object]] = []
@@ -205,6 +204,7 @@ class Agent(Generic[S]):
         """
         if not name.startswith("_"):
             raise ValueError(f"the name of a custom method must begin with an underscore: {name!r}")
+        from duologue.agent.extension import Extension
 
         def register(handler: T) -> T:
             self._extensions.append(Extension(name, handler))
@@ -272,6 +272,8 @@ class Agent(Generic[S]):
 
     def use_providers(self, *providers: Provider) -> Providers:
         """Let clients choose where model requests go (unstable); the returned `Providers` hold their choice."""
+        from duologue.agent.providers import Providers
+
         self._providers = Providers(*providers)
         return self._providers
 
@@ -347,7 +349,7 @@ class Agent(Generic[S]):
         Raises:
             StartError: The server cannot listen on the port, or the extra is not installed.
         """
-        self._dialect = check_dialect(dialect) or self._dialect
+        self._dialect = _checked_dialect(dialect) or self._dialect
         port = ws if ws is not None else http
         if port is None:
             serve_stdio(self)
@@ -380,7 +382,19 @@ class Agent(Generic[S]):
     @property
     def _uses_mcp(self) -> bool:
         """True if the agent connects MCP servers and the extra `mcp` is installed."""
-        return self._mcp and find_spec("mcp") is not None
+        if not self._mcp:
+            return False
+        from importlib.util import find_spec
+
+        return find_spec("mcp") is not None
+
+
+def _checked_dialect(dialect: Dialect | None) -> Dialect | None:
+    if dialect is None:
+        return None
+    from duologue.compat.dialects import check_dialect
+
+    return check_dialect(dialect)
 
 
 def _open_store(where: str | Path | Store | None, protocol_versions: tuple[int, ...]) -> Store | None:

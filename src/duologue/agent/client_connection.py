@@ -8,7 +8,6 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from duologue.agent.auth import AuthState
-from duologue.agent.providers import Providers
 from duologue.agent.session import Session
 from duologue.agent.session_opener import SessionOpener, normal_path
 from duologue.agent.turn import Turn
@@ -33,6 +32,7 @@ from duologue.protocol.values import (
 
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
+    from duologue.agent.providers import Providers
     from duologue.store.base import Store
 
 MAX_TITLE = 200

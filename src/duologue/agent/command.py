@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from duologue.agent.tool_call import ToolCallHandle
     from duologue.agent.turn import Turn
 
-OUTPUT_LIMIT = 1024 * 1024
-"""Bytes of a command's output to keep: more than a model reads."""
-
 
 class CommandResult(Struct, frozen=True, kw_only=True):
     """Output and exit of a command that has ended.

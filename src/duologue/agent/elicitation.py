@@ -59,6 +59,20 @@ async def elicit_form(
         return None
 
 
+async def elicit_url(client: ClientProxy, session_id: str, message: str, url: str, elicitation_id: str) -> bool:
+    """Send a URL; return True if the user agreed to visit it.
+
+    Raises:
+        InvalidParams: The client does not support URL elicitation.
+        ValueError: The URL is not allowed.
+    """
+    check_url(url)
+    if not client.capabilities.urls:
+        raise InvalidParams("the client does not support URL elicitation")
+    elicitation = Elicitation(message=message, session_id=session_id, url=url, elicitation_id=elicitation_id)
+    return (await elicit(client, elicitation)).action == "accept"
+
+
 def check_url(url: str) -> None:
     """Check that a URL may be shown to the user.
 

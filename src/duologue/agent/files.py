@@ -6,8 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duologue.protocol.client_requests import ReadFile, WriteFile
-
 if TYPE_CHECKING:
     from duologue.agent.session import Session
 
@@ -33,6 +31,8 @@ class Files:
         session = self._session
         target = str(session.cwd / path)
         if session.client_capabilities.reads_files:
+            from duologue.protocol.client_requests import ReadFile
+
             return await session._client.ask(ReadFile(session_id=session.id, path=target, line=line, limit=limit))
         return await asyncio.to_thread(session._roots.read_text, target, line=line, limit=limit)
 
@@ -45,6 +45,8 @@ class Files:
         session = self._session
         target = str(session.cwd / path)
         if session.client_capabilities.writes_files:
+            from duologue.protocol.client_requests import WriteFile
+
             await session._client.ask(WriteFile(session_id=session.id, path=target, content=text))
         else:
             await asyncio.to_thread(session._roots.write_text, target, text)

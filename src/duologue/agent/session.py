@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-from duologue.agent.elicitation import ElicitationForwarder
 from duologue.agent.permissions import RememberedAnswers
 from duologue.agent.persistence import SavedState, SessionPersistence
 from duologue.agent.session_title import SessionTitle
@@ -149,6 +148,7 @@ class Session(Generic[S]):
 
     async def _start_mcp(self, agent_info: Implementation) -> None:
         """Start the MCP servers of this session; calls to them wait until they are ready."""
+        from duologue.agent.elicitation import ElicitationForwarder
         from duologue.mcp.servers import McpServers
 
         can_elicit = self.client_capabilities.forms or self.client_capabilities.urls

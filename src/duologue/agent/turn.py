@@ -10,13 +10,9 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from duologue.agent.command import OUTPUT_LIMIT, CommandResult, run_command
 from duologue.agent.diagnostics.values import check_compaction, check_severity, check_step, check_stop_reason
-from duologue.agent.elicitation import check_url, elicit, elicit_form
 from duologue.agent.files import Files
 from duologue.agent.settings import S
-from duologue.agent.terminal import TerminalHandle, open_terminal
-from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn_exceptions import StopTurn
 from duologue.agent.turns.compactions import OpenCompactions
 from duologue.agent.turns.steering import SteeringMessage, SteeringQueue
@@ -37,15 +33,17 @@ from duologue.conversation.updates import (
     Update,
     UsageUpdate,
 )
-from duologue.conversation.work_state import CompactionStatus, Severity, StopReason, TokenUsage, ToolKind
-from duologue.errors import InvalidParams
+from duologue.conversation.work_state import OUTPUT_LIMIT, CompactionStatus, Severity, StopReason, TokenUsage, ToolKind
 from duologue.protocol.meta import current_attachment
-from duologue.protocol.values import ClientCapabilities, Elicitation
+from duologue.protocol.values import ClientCapabilities
 from duologue.runtime.text_template import TextTemplate
 from duologue.sanitize import shorten
 
 if TYPE_CHECKING:
+    from duologue.agent.command import CommandResult
     from duologue.agent.session import Session
+    from duologue.agent.terminal import TerminalHandle
+    from duologue.agent.tool_call import ToolCallHandle
     from duologue.mcp.servers import McpServers
 
 F = TypeVar("F")
@@ -272,6 +270,8 @@ class Turn(Generic[S]):
                 ends the turn as cancelled unless it is caught.
             meta: Attached to the tool call.
         """
+        from duologue.agent.tool_call import ToolCallHandle
+
         return ToolCallHandle(
             self,
             tool_call_id or self.session.new_id("call"),
@@ -307,6 +307,8 @@ class Turn(Generic[S]):
             title: Title of the tool call; the command line if not given.
             tool: An open tool call in which to show the command, for example one that requested permission.
         """
+        from duologue.agent.command import run_command
+
         return await run_command(
             self, [command, *args], cwd=cwd, env=env or {}, timeout=timeout, limit=output_limit, title=title, tool=tool
         )
@@ -323,6 +325,8 @@ class Turn(Generic[S]):
 
         It runs where `run` would run it, and ends with the block. To show it, use `tool.show(terminal.part)`.
         """
+        from duologue.agent.terminal import open_terminal
+
         directory = str(self.absolute(cwd or "."))
         return open_terminal(self.session, [command, *args], cwd=directory, env=env or {}, limit=output_limit)
 
@@ -367,6 +371,8 @@ class Turn(Generic[S]):
             RequestError: The client answered with an error.
             TypeError: The dataclass cannot be a form, or asks for a secret.
         """
+        from duologue.agent.elicitation import elicit_form
+
         self._check_open()
         tool_call_id = None if tool is None else tool.tool_call_id
         return await elicit_form(self.session._client, self.session.id, form, message, tool_call_id)
@@ -386,14 +392,8 @@ class Turn(Generic[S]):
             RequestError: The client answered with an error.
             ValueError: The URL is not allowed.
         """
+        from duologue.agent.elicitation import elicit_url
+
         self._check_open()
-        check_url(url)
-        if not self.client_capabilities.urls:
-            raise InvalidParams("the client does not support URL elicitation")
-        elicitation = Elicitation(
-            message=message,
-            session_id=self.session.id,
-            url=url,
-            elicitation_id=elicitation_id or self.session.new_id("ask"),
-        )
-        return (await elicit(self.session._client, elicitation)).action == "accept"
+        session, chosen_id = self.session, elicitation_id or self.session.new_id("ask")
+        return await elicit_url(session._client, session.id, message, url, chosen_id)

@@ -11,7 +11,6 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 from duologue.client.late_replay import wait_for_late_replay
 from duologue.client.request_handler import ClientRequestHandler
-from duologue.client.services.tool_server import with_absolute_command
 from duologue.client.session import ClientSession
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import (
@@ -291,6 +290,8 @@ class AgentSessions:
     def _usable(self, server: McpServer) -> McpServer:
         if isinstance(server, StdioMcpServer):
             self._require("mcp_stdio", f"start the MCP server {server.name!r}")
+            from duologue.client.services.tool_server import with_absolute_command
+
             return with_absolute_command(server)
         if isinstance(server, HttpMcpServer):
             self._require("mcp_http", f"reach the MCP server {server.name!r} over HTTP")

@@ -15,7 +15,6 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -40,8 +39,7 @@ AuthMethodChooser: TypeAlias = Callable[[list[AuthMethod]], Choice | Awaitable[C
 """Called with the login methods; returns one of them, its id, or `None` to log in with none."""
 
 
-@dataclass(frozen=True)
-class LoginProgram:
+class LoginProgram(Struct, frozen=True):
     """The program that a login in a terminal runs.
 
     Attributes:
@@ -59,8 +57,7 @@ LoginRunner: TypeAlias = Callable[[LoginProgram], Awaitable[int]]
 """Called with a program for the user to log in with; returns its exit status."""
 
 
-@dataclass(frozen=True)
-class AuthOptions:
+class AuthOptions(Struct, frozen=True):
     """How to log in when the agent requires it.
 
     Attributes:
@@ -71,9 +68,10 @@ class AuthOptions:
 
     choose: AuthMethodChooser | str
     run: LoginRunner | None = None
-    credentials: Mapping[str, Mapping[str, str]] = field(
-        default_factory=dict[str, Mapping[str, str]], repr=False, hash=False
-    )
+    credentials: Mapping[str, Mapping[str, str]] = {}
+
+    def __repr__(self) -> str:
+        return f"AuthOptions(choose={self.choose!r}, run={self.run!r})"
 
     def credentials_for(self, method_id: str) -> Mapping[str, str] | None:
         """Return the credentials of a login method."""

@@ -8,22 +8,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from duologue.client.agent import RemoteAgent
 from duologue.client.auth import AuthMethodChooser, AuthOptions, can_use_terminal
-from duologue.client.permissions.policy import Permissions
 from duologue.client.request_handler import ClientRequestHandler
 from duologue.client.services.elicitation import ElicitationHandler
-from duologue.client.services.terminals import Terminals
-from duologue.client.services.tool_server import Tools, as_tool_server, offered_tool_server
-from duologue.client.services.workspace import Workspace
 from duologue.client.supervisor import LiveConnection, Restart
 from duologue.client.target import AgentTarget, Target
-from duologue.compat.dialects import Dialect, check_dialect
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.transcript import MAX_TRANSCRIPT_BYTES
@@ -35,18 +30,25 @@ from duologue.errors import (
     MethodNotFound,
     StartError,
 )
-from duologue.mcp.tool_server.server import ToolServer
 from duologue.protocol.feature_filter import Unstable, enabled_features
 from duologue.protocol.negotiation import check_versions, initialize
 from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import AuthStatus, InitializeResult
-from duologue.recording.recorder import Recorder
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Handlers
 from duologue.runtime.observers import FrameObserver
 from duologue.transports.base import Transport
 from duologue.transports.process.transport import ProcessTransport
-from duologue.transports.remote.url import TLSVerify
+
+if TYPE_CHECKING:
+    from duologue.client.permissions.policy import Permissions
+    from duologue.client.services.terminals import Terminals
+    from duologue.client.services.tool_server import Tools
+    from duologue.client.services.workspace import Workspace
+    from duologue.compat.dialects import Dialect
+    from duologue.mcp.tool_server.server import ToolServer
+    from duologue.recording.recorder import Recorder
+    from duologue.transports.remote.url import TLSVerify
 
 INITIALIZE_SECONDS = 30.0
 """Time for an agent to start and to answer `initialize`; packages may have to be downloaded first."""
@@ -119,7 +121,11 @@ def connect(
         ProtocolViolation: The agent speaks none of `protocol_versions`.
     """
     login = login if login is None or isinstance(login, AuthOptions) else AuthOptions(login)
-    versions, features, dialect = check_versions(protocol_versions), enabled_features(unstable), check_dialect(dialect)
+    versions, features = check_versions(protocol_versions), enabled_features(unstable)
+    if dialect is not None:
+        from duologue.compat.dialects import check_dialect
+
+        check_dialect(dialect)
     reached = AgentTarget(target, cwd=cwd, env=env, on_stderr=on_stderr, headers=headers, token=token, tls=tls)
     handlers, policy = handlers or Handlers(), _restart_policy(reached, restart)
     handler = ClientRequestHandler(
@@ -129,7 +135,15 @@ def connect(
         reached, handler, handlers, observers, client_info, startup_timeout, versions, features, login, dialect, meta
     )
     agent = RemoteAgent(handler, connector, reached, policy, login, stall_timeout, max_transcript_bytes)
-    return _connected(agent, connector, as_tool_server(tools), record)
+    return _connected(agent, connector, _tool_server(tools), record)
+
+
+def _tool_server(tools: Tools) -> ToolServer | None:
+    if tools == ():
+        return None
+    from duologue.client.services.tool_server import as_tool_server
+
+    return as_tool_server(tools)
 
 
 @asynccontextmanager
@@ -137,12 +151,17 @@ async def _connected(
     agent: RemoteAgent, connector: _Connector, tools: ToolServer | None, record: str | Path | None
 ) -> AsyncGenerator[RemoteAgent]:
     handler, target, tool_servers = agent._request_handler, connector.target, AsyncExitStack()
-    recorder = None if record is None else Recorder(record)
-    if recorder is not None:
+    recorder: Recorder | None = None
+    if record is not None:
+        from duologue.recording.recorder import Recorder
+
+        recorder = Recorder(record)
         connector.observers = (*connector.observers, recorder)
     try:
         await agent._supervisor.open()
         if tools is not None:
+            from duologue.client.services.tool_server import offered_tool_server
+
             over_acp = agent.capabilities.mcp_acp and agent._proxy.allows("mcp_over_acp")
             capabilities = structs.replace(agent.capabilities, mcp_acp=over_acp)
             server = offered_tool_server(tools, capabilities, handler.offered, not target.is_remote_host)
@@ -169,8 +188,7 @@ def _restart_policy(target: AgentTarget, restart: Restart | bool) -> Restart | N
     return Restart() if restart is True else restart
 
 
-@dataclass
-class _Connector:
+class _Connector(Struct, eq=False):
     """Opens connections to one agent and initializes them; the fields are arguments of `connect`."""
 
     target: AgentTarget

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import mimetypes
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
@@ -83,7 +81,7 @@ def _attached(attachment: Attachment, cwd: Path, capabilities: AgentCapabilities
     text = _text_of(path) if capabilities.embedded and path.is_file() else None
     if isinstance(attachment, Selection):
         return _selected(path, attachment, text)
-    kind = mimetypes.guess_type(path.name)[0]
+    kind = _guess_type(path)
     if text is not None:
         return Resource(uri=path.as_uri(), text=text, mime_type=kind)
     size = path.stat().st_size if path.is_file() else None
@@ -95,7 +93,7 @@ def _selected(path: Path, selection: Selection, text: str | None) -> Content:
     if text is None:
         return ResourceLink(uri=uri, name=f"{path.name}:{selection.first}-{selection.last}")
     lines = text.splitlines(keepends=True)[max(selection.first - 1, 0) : selection.last]
-    return Resource(uri=uri, text="".join(lines), mime_type=mimetypes.guess_type(path.name)[0])
+    return Resource(uri=uri, text="".join(lines), mime_type=_guess_type(path))
 
 
 def _text_of(path: Path) -> str | None:
@@ -117,13 +115,21 @@ def _audio(path: Path) -> Content:
 
 def _media_type(path: Path, family: str, usual: str) -> str:
     """Return the media type by the file's extension; without an extension, the usual one."""
-    kind = mimetypes.guess_type(path.name)[0] or ("unknown" if path.suffix else f"{family}/{usual}")
+    kind = _guess_type(path) or ("unknown" if path.suffix else f"{family}/{usual}")
     if not kind.startswith(f"{family}/"):
         raise InvalidParams(f"{path} has the media type {kind}, not {family}; attach it as a file")
     return kind
 
 
+def _guess_type(path: Path) -> str | None:
+    import mimetypes  # most prompts are text
+
+    return mimetypes.guess_type(path.name)[0]
+
+
 def _encoded(path: Path) -> str:
+    import base64
+
     try:
         return base64.b64encode(path.read_bytes()).decode()
     except OSError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -123,7 +123,7 @@ class PromptRunner:
         """Add the prompt to the transcript; two prompts in a row are two messages."""
         transcript = self._session.transcript
         turn._first_item = transcript.position
-        message_id = f"prompt-{secrets.token_hex(8)}"
+        message_id = f"prompt-{os.urandom(8).hex()}"
         for block in turn.prompt:
             transcript.apply(MessageChunk(role="user", content=block, message_id=message_id))
 

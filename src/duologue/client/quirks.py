@@ -7,15 +7,15 @@ handled in `duologue.protocol`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, cast
+
+from msgspec import Struct
 
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation
 
 
-@dataclass(frozen=True)
-class Quirks:
+class Quirks(Struct, frozen=True):
     """Deviations of one agent.
 
     Attributes:
@@ -36,8 +36,7 @@ QUIRKS: Mapping[str, Quirks] = {
 }
 
 
-@dataclass(frozen=True)
-class FailureMarker:
+class FailureMarker(Struct, frozen=True):
     """How an agent marks, in `_meta`, that the model failed in a turn that ends with `end_turn`.
 
     Attributes:

@@ -8,19 +8,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import structs
 
-from duologue.client.permissions.policy import Permissions
-from duologue.client.permissions.request import ALLOWING, PermissionRequest
 from duologue.client.quirks import quirks_of
-from duologue.client.services.byte_budget import ByteBudget
 from duologue.client.services.elicitation import ElicitationHandler, Elicitations
-from duologue.client.services.terminals import Terminals
-from duologue.client.services.workspace import Workspace
 from duologue.client.watchdog import ActivityTracker
 from duologue.conversation.content import JsonObject
 from duologue.conversation.items import ToolCall
@@ -28,7 +23,6 @@ from duologue.conversation.session_setup import Implementation
 from duologue.conversation.updates import Role, ToolCallUpdate, Update
 from duologue.conversation.work_state import TerminalExit
 from duologue.errors import InvalidRequest, MethodNotFound, ResourceNotFound
-from duologue.mcp.tool_server.server import OfferedServers
 from duologue.protocol.client_requests import (
     ClientRequest,
     CreateTerminal,
@@ -51,7 +45,12 @@ from duologue.protocol.values import (
 from duologue.sanitize import escape_line
 
 if TYPE_CHECKING:
+    from duologue.client.permissions.policy import Permissions
+    from duologue.client.services.byte_budget import ByteBudget
+    from duologue.client.services.terminals import Terminals
+    from duologue.client.services.workspace import Workspace
     from duologue.client.session import ClientSession
+    from duologue.mcp.tool_server.server import OfferedServers
 
 _log = logging.getLogger("duologue.client")
 
@@ -62,13 +61,11 @@ class ClientRequestHandler:
     """Handler of the requests of one agent.
 
     Attributes:
-        permissions: Policy that decides the agent's permission requests.
         workspace: Files offered to the agent; `None`: none.
         terminals: Commands the agent may run; `None`: none.
         sessions: Open sessions, by id.
         lost_updates: Number of updates for sessions that are not open.
         activity: When each session was last active.
-        offered: MCP servers that the agent reaches over this connection.
     """
 
     def __init__(
@@ -81,15 +78,14 @@ class ClientRequestHandler:
         on_elicitation_complete: Callable[[str], None] | None,
         on_login_status: Callable[[AuthStatus], None] | None,
     ) -> None:
-        self.permissions = (permissions if permissions is not None else Permissions()).for_agent(agent)
+        self._agent = agent
+        self._policy = None if permissions is None else permissions.for_agent(agent)
         # Agents choose the ids of their sessions, so two of them may use the same one.
         self.workspace = None if workspace is None else workspace.for_agent()
         self.terminals = None if terminals is None else terminals.for_agent()
         self.sessions: dict[str, ClientSession] = {}
         self.lost_updates = 0
         self.activity = ActivityTracker()
-        self.offered = OfferedServers()
-        self._budget = ByteBudget()
         self._elicitations = Elicitations(on_elicit)
         self._on_elicitation_complete = on_elicitation_complete
         self._on_auth_status = on_login_status
@@ -102,6 +98,30 @@ class ClientRequestHandler:
             KillTerminal: self._kill_terminal,
             ReleaseTerminal: self._release_terminal,
         }
+
+    # Loaded when an agent first needs them: most of the time before the first prompt was for what many never use.
+
+    @property
+    def permissions(self) -> Permissions:
+        """Policy that decides the agent's permission requests."""
+        if self._policy is None:
+            from duologue.client.permissions.policy import Permissions
+
+            self._policy = Permissions().for_agent(self._agent)
+        return self._policy
+
+    @cached_property
+    def offered(self) -> OfferedServers:
+        """MCP servers that the agent reaches over this connection."""
+        from duologue.mcp.tool_server.server import OfferedServers
+
+        return OfferedServers()
+
+    @cached_property
+    def _budget(self) -> ByteBudget:
+        from duologue.client.services.byte_budget import ByteBudget
+
+        return ByteBudget()
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -132,7 +152,8 @@ class ClientRequestHandler:
         """Close a session with its pending requests, terminals and files."""
         self.cancel_pending(session_id)
         self.sessions.pop(session_id, None)
-        self.permissions.forget_session(session_id)
+        if self._policy is not None:
+            self._policy.forget_session(session_id)
         self.activity.forget(session_id)
         if self.terminals is not None:
             await self.terminals.close_session(session_id)
@@ -160,7 +181,8 @@ class ClientRequestHandler:
 
     def cancel_pending(self, session_id: str) -> None:
         """Answer the pending permission requests and elicitations of a session with "cancelled"."""
-        self.permissions.cancel(session_id)
+        if self._policy is not None:
+            self._policy.cancel(session_id)
         self._elicitations.cancel(session_id)
 
     def _session(self, session_id: str) -> ClientSession:
@@ -208,6 +230,8 @@ class ClientRequestHandler:
             raise _no_session(session_id)  # it was opened after the request, so the tool call is not known
         if session.is_cancelling:
             return None  # the request crossed the cancellation: the user is not asked
+        from duologue.client.permissions.request import ALLOWING, PermissionRequest
+
         cwd, roots = session._params.cwd, session._params.roots
         request = PermissionRequest(session_id=session_id, cwd=cwd, roots=roots, tool=known, options=options, raw=raw)
         with self.activity.suspended(session_id):

@@ -10,8 +10,9 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 from duologue.client.auth import Authenticator
 from duologue.client.late_replay import wait_for_late_replay
@@ -42,8 +43,7 @@ _log = logging.getLogger("duologue.client")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Restart:
+class Restart(Struct, frozen=True):
     """Policy for starting a lost agent again: the first time at once, then after pauses that double.
 
     Attributes:
@@ -57,8 +57,7 @@ class Restart:
     pause: float = 0.5
 
 
-@dataclass(frozen=True)
-class LiveConnection:
+class LiveConnection(Struct, frozen=True, eq=False):
     """One connection to an agent that has answered `initialize`."""
 
     connection: Connection

@@ -8,19 +8,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import ValidationError, convert
 
 from duologue.errors import StartError
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Servable, Transport
-from duologue.transports.memory import memory_pair
 from duologue.transports.process.command import split_command
 from duologue.transports.process.transport import ProcessTransport
-from duologue.transports.remote.factory import RemoteFactory
-from duologue.transports.remote.url import TLSVerify, is_loopback
+
+if TYPE_CHECKING:
+    from duologue.transports.remote.factory import RemoteFactory
+    from duologue.transports.remote.url import TLSVerify
 
 Target: TypeAlias = str | Sequence[str] | Mapping[str, Any] | Servable | Transport
 """A command (string or list), a URL (`wss://…`, `https://…`), a configuration (`{"command": …, "args": …, "env": …}`
@@ -55,7 +55,7 @@ class AgentTarget:
         self._target = list(BUILTIN_COMMAND) if target == BUILTIN else target
         self._env = env
         self._on_stderr = on_stderr
-        self._remote = RemoteFactory.of(target, headers=headers, token=token, trust=tls)
+        self._remote = _remote_factory(target, headers, token, tls)
         self._served = TaskScope()
 
     @property
@@ -80,7 +80,13 @@ class AgentTarget:
     @property
     def is_remote_host(self) -> bool:
         """True if the agent may run on another machine, which cannot reach our loopback interface."""
-        return self._remote is not None and not is_loopback(urlsplit(self._remote.url).hostname or "")
+        if self._remote is None:
+            return False
+        from urllib.parse import urlsplit
+
+        from duologue.transports.remote.url import is_loopback
+
+        return not is_loopback(urlsplit(self._remote.url).hostname or "")
 
     @property
     def command(self) -> list[str] | None:
@@ -113,6 +119,8 @@ class AgentTarget:
         if isinstance(target, str | Sequence | Mapping):
             command = _configured(target)[0] if isinstance(target, Mapping) else target
             return ProcessTransport(command, cwd=self.cwd, env=self.env, on_stderr=self._on_stderr)
+        from duologue.transports.memory import memory_pair
+
         near, far = memory_pair()
         self._served.start(target.serve(far))
         return near
@@ -120,6 +128,16 @@ class AgentTarget:
     async def aclose(self) -> None:
         """Stop the agent objects that are served in this process."""
         await self._served.cancel(5.0)
+
+
+def _remote_factory(
+    target: Target, headers: Mapping[str, str] | None, token: str | None, tls: TLSVerify
+) -> RemoteFactory | None:
+    if not isinstance(target, Mapping) and not (isinstance(target, str) and "://" in target):
+        return None
+    from duologue.transports.remote.factory import RemoteFactory
+
+    return RemoteFactory.of(target, headers=headers, token=token, trust=tls)
 
 
 def _configured(config: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from duologue.client.services.terminals import Terminals
 from duologue.errors import TurnStalled
 from duologue.events import StallDetected
 
 if TYPE_CHECKING:
+    from duologue.client.services.terminals import Terminals
     from duologue.client.turn import ClientTurn
 
 

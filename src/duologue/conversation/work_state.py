@@ -11,6 +11,9 @@ from duologue.conversation.content import JsonObject
 FINAL_STATUSES = ("completed", "failed", "cancelled")
 """The statuses in which a tool call or a compaction has ended; only `cancelled` may become another one of them."""
 
+OUTPUT_LIMIT = 1024 * 1024
+"""Bytes of a command's output that an agent keeps: more than a model reads."""
+
 StopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 ToolKind: TypeAlias = Literal[
     "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"

@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import Literal, Self
 
 from duologue.errors import InternalError, InvalidParams
-from duologue.local.atomic_write import write_file
 from duologue.local.errors import AccessDenied, as_request_error, os_error, quote_path
 from duologue.local.file_types import PATH_ONLY, SAFE_OPEN, check_kind, checked
 from duologue.local.openat2 import open_beneath
 from duologue.local.path_resolver import DIRECTORY_ONLY, ResolvedPath, Root, make_parents, split, walk
-from duologue.local.text_reader import read_settled
 
 MAX_READ_BYTES = 16 * 1024 * 1024
 """Bytes of text returned by one read: half of the longest message, since escaping makes it longer."""
@@ -122,6 +120,8 @@ class Roots:
             InvalidParams: The path is outside the roots, or the file is not a regular one, not UTF-8, too long, or not
                 readable.
         """
+        from duologue.local.text_reader import read_settled
+
         if (line or 0) < 0 or (limit or 0) < 0:
             raise InvalidParams("line and limit must not be negative")
         with self._using(path) as name:
@@ -150,6 +150,8 @@ class Roots:
         Raises:
             InvalidParams: The path is outside the roots or protected, or the file is not regular, or not writable.
         """
+        from duologue.local.atomic_write import write_file
+
         with self._using(path) as name:
             try:
                 data = text.encode("utf-8")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import platform
 import struct
 import sys
 from functools import cache
@@ -64,7 +63,7 @@ def open_beneath(root: int, path: str, flags: int, *, follow_mounts: bool = True
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     import ctypes
 
-    call = ctypes.c_long(547 if platform.machine() == "alpha" else 437)
+    call = ctypes.c_long(547 if os.uname().machine == "alpha" else 437)
     resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (0 if follow_mounts else RESOLVE_NO_XDEV)
     how = struct.pack("=QQQ", flags | os.O_CLOEXEC, 0, resolve)  # struct open_how: flags, mode, resolve
     name = ctypes.c_char_p(os.fsencode(path or "."))

@@ -8,12 +8,10 @@ import sys
 import warnings
 from pathlib import Path
 from types import CoroutineType, FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from duologue.agent.files import Files
-from duologue.agent.session import Session
-from duologue.agent.tool_call import ToolCallHandle
-from duologue.agent.turn import Turn
+if TYPE_CHECKING:
+    from duologue.agent.turn import Turn
 
 _log = logging.getLogger("duologue.agent")
 
@@ -60,6 +58,11 @@ def _turn_of(coroutine: Any) -> Turn[Any] | None:
     """Return the turn whose method made the coroutine; None for every other coroutine."""
     if not isinstance(coroutine, CoroutineType) or not coroutine.cr_code.co_filename.startswith(_PACKAGE):
         return None
+    from duologue.agent.files import Files
+    from duologue.agent.session import Session
+    from duologue.agent.tool_call import ToolCallHandle
+    from duologue.agent.turn import Turn
+
     owner = None if coroutine.cr_frame is None else coroutine.cr_frame.f_locals.get("self")
     match owner:
         case Turn():

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from duologue.agent.diagnostics.development import is_development, show_mistakes
 from duologue.agent.diagnostics.traceback_formatter import TracebackFormatter
-from duologue.compat.dialects import DIALECTS
 from duologue.conversation.session_setup import Implementation
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Servable
@@ -147,6 +146,8 @@ def _exit_now(code: int) -> None:
 def read_command_line(info: Implementation) -> argparse.Namespace:
     """Parse the command line of a program that is an agent."""
     import argparse  # 3 ms that an agent without a command line need not wait for
+
+    from duologue.compat.dialects import DIALECTS
 
     name = info.title or info.name
     parser = argparse.ArgumentParser(description=f"{name} {info.version}: an ACP agent. Start it from an editor.")

@@ -12,8 +12,6 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from duologue.client.services.form_validation import completed, validation_error
-from duologue.conversation.urls import host_of
 from duologue.errors import InvalidParams, MethodNotFound
 from duologue.protocol.values import Elicitation, ElicitationAnswer
 
@@ -73,6 +71,8 @@ class Elicitations:
 
 
 def _check_url(url: str) -> None:
+    from duologue.conversation.urls import host_of
+
     try:
         host_of(url)
     except ValueError as error:
@@ -82,6 +82,8 @@ def _check_url(url: str) -> None:
 def _validated(elicitation: Elicitation, reply: ElicitationAnswer) -> ElicitationAnswer:
     if reply.action != "accept" or elicitation.schema is None:
         return reply
+    from duologue.client.services.form_validation import completed, validation_error
+
     content = completed(elicitation.schema, reply.content or {})
     error = validation_error(elicitation.schema, content)
     if error is not None:

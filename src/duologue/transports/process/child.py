@@ -14,15 +14,15 @@ import asyncio
 import atexit
 import logging
 import os
-import secrets
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from duologue.errors import StartError
 from duologue.transports.process import process_tree as tree
@@ -42,8 +42,7 @@ KILL_ROUNDS = 8
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class ShutdownTimeouts:
+class ShutdownTimeouts(Struct, frozen=True):
     """How long each step of stopping a child may take, in seconds.
 
     Attributes:
@@ -92,7 +91,7 @@ class Child:
         self.command = list(command)
         self.escaped: list[Process] = []
         self._timeouts = timeouts or ShutdownTimeouts()
-        self._token = secrets.token_hex(16)
+        self._token = os.urandom(16).hex()
         self._descendants: set[Process] = set()
         self._owner_pid = os.getpid()
         self._is_reaped = False

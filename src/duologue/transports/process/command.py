@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -63,6 +62,8 @@ def _not_found(program: str, env: Mapping[str, str], cwd: str | Path | None) -> 
         if where.exists():
             return CommandNotFound(f"{program!r} exists, but the interpreter its first line names does not")
         return CommandNotFound(f"no such file: {program!r}; check the path")
+    import shutil
+
     directories = os.get_exec_path(env)
     if found := shutil.which(program, path=os.pathsep.join(directories)):
         return CommandNotFound(f"{found!r} exists, but the interpreter its first line names does not")

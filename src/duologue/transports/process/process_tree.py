@@ -11,13 +11,14 @@ import os
 import signal
 from contextlib import suppress
 from io import FileIO
-from typing import NamedTuple
+
+from msgspec import Struct
 
 SCAN_LIMIT = 256
 """Processes returned by one scan; if there are more, scan again."""
 
 
-class Process(NamedTuple):
+class Process(Struct, frozen=True, order=True):
     """One process, identified until the machine restarts."""
 
     pid: int
