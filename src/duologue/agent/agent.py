@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, cast
 
@@ -21,6 +22,7 @@ from duologue.agent.settings import S, Settings
 from duologue.agent.turn import Turn
 from duologue.agent.turns.prompt_queue import CANCEL_SECONDS
 from duologue.agent.turns.steering import SteerHandler
+from duologue.compat.dialects import Dialect, check_dialect
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.updates import AvailableCommand
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from duologue.agent.extension import Extension
     from duologue.agent.hosting.server import ServerKeywords
     from duologue.agent.providers import Providers
-    from duologue.compat.dialects import Dialect
     from duologue.store.base import Store
     from duologue.transports.server.app import ServerApp
 
@@ -121,7 +122,7 @@ class Agent(Generic[S]):
         self._protocol_versions = check_versions(protocol_versions)
         self._unstable = enabled_features(unstable)
         self._legacy_models = legacy_models
-        self._dialect = _checked_dialect(dialect)
+        self._dialect: Dialect | None = check_dialect(dialect)
         self._prompt_handler: PromptHandler | None = None
         self._steer_handler: SteerHandler | None = None
         self._request_hooks: list[Callable[[RequestMeta], object]] = []
@@ -349,7 +350,7 @@ class Agent(Generic[S]):
         Raises:
             StartError: The server cannot listen on the port, or the extra is not installed.
         """
-        self._dialect = _checked_dialect(dialect) or self._dialect
+        self._dialect = check_dialect(dialect) or self._dialect
         port = ws if ws is not None else http
         if port is None:
             serve_stdio(self)
@@ -382,19 +383,7 @@ class Agent(Generic[S]):
     @property
     def _uses_mcp(self) -> bool:
         """True if the agent connects MCP servers and the extra `mcp` is installed."""
-        if not self._mcp:
-            return False
-        from importlib.util import find_spec
-
-        return find_spec("mcp") is not None
-
-
-def _checked_dialect(dialect: Dialect | None) -> Dialect | None:
-    if dialect is None:
-        return None
-    from duologue.compat.dialects import check_dialect
-
-    return check_dialect(dialect)
+        return self._mcp and find_spec("mcp") is not None
 
 
 def _open_store(where: str | Path | Store | None, protocol_versions: tuple[int, ...]) -> Store | None:

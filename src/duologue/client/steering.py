@@ -6,10 +6,11 @@ A text is sent on the connection of its turn and never again: if the agent is lo
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from duologue.client.prompt import build_prompt
 from duologue.conversation.content import Content
@@ -35,8 +36,7 @@ Fallback: TypeAlias = Literal["queue", "cancel_and_send"]
 _FALLBACKS: tuple[Fallback | None, ...] = (None, "queue", "cancel_and_send")
 
 
-@dataclass(frozen=True)
-class SteerResult(Generic[T]):
+class SteerResult(Struct, Generic[T], frozen=True):
     """The outcome of a text that was sent into a running turn.
 
     Attributes:
@@ -111,6 +111,6 @@ async def _send(turn: ClientTurn, task: asyncio.Task[None], blocks: list[Content
 
 def _add_to_transcript(session: ClientSession, blocks: list[Content]) -> None:
     """Add a text that the agent has taken: a message of the user, where it became part of the turn."""
-    message_id = f"steer-{secrets.token_hex(8)}"
+    message_id = f"steer-{os.urandom(8).hex()}"
     for block in blocks:
         session.transcript.apply(MessageChunk(role="user", content=block, message_id=message_id, meta=STEERED_META))
