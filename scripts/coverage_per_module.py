@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "duologue"
-PURE_PACKAGES = ("jsonrpc", "schema", "conversation", "compat")
+PURE_PACKAGES = ("jsonrpc", "schema", "conversation", "compat", "usage")
 
 
 def is_generated(path: Path) -> bool:

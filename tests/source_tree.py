@@ -14,7 +14,7 @@ PACKAGE = "duologue"
 FOUNDATION = {"errors", "sanitize", "private_files", "lazy_exports", "suggestion"}
 BELOW_THE_SIDES = {
     *FOUNDATION,
-    *("events", "jsonrpc", "schema", "transports", "runtime", "conversation", "protocol"),
+    *("events", "jsonrpc", "schema", "transports", "runtime", "conversation", "protocol", "usage"),
     *("local", "recording", "store", "mcp", "compat"),
 }
 BELOW_APPLICATIONS = {
@@ -34,13 +34,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "jsonrpc": FOUNDATION,
     "schema": FOUNDATION,
     "conversation": FOUNDATION,
-    "events": {*FOUNDATION, "conversation"},
+    "usage": {*FOUNDATION, "conversation"},
+    "events": {*FOUNDATION, "conversation", "usage"},
     "transports": {*FOUNDATION, "jsonrpc"},
     "runtime": {*FOUNDATION, "jsonrpc", "schema.base", "schema.codec", "transports.base"},
     "protocol": {*FOUNDATION, "conversation", "schema", "runtime"},
     "local": {*FOUNDATION, "transports"},
     "recording": {*FOUNDATION, "jsonrpc"},
-    "store": {*FOUNDATION, "jsonrpc", "conversation"},
+    "store": {*FOUNDATION, "jsonrpc", "conversation", "usage"},
     "mcp": BELOW_THE_SIDES - {"recording", "store", "compat"},
     "agent": BELOW_THE_SIDES,
     "client": BELOW_THE_SIDES,

@@ -33,6 +33,7 @@ from duologue.conversation.items import (
 from duologue.conversation.settings import ConfigOption
 from duologue.conversation.updates import AvailableCommand, Role
 from duologue.conversation.work_state import BackgroundWork
+from duologue.usage.amounts import SessionUsage, TurnUsage
 
 if TYPE_CHECKING:
     from duologue.conversation.transcript import Changed
@@ -61,6 +62,7 @@ __all__ = [
     "ToolCall",
     "UnknownUpdate",
     "Usage",
+    "UsageChanged",
     "UserText",
 ]
 
@@ -164,6 +166,13 @@ class StallDetected(Received, frozen=True, kw_only=True):
     seconds: float
 
 
+class UsageChanged(Received, frozen=True, kw_only=True):
+    """The usage of a turn that has ended, and of its session; only if the agent reports any."""
+
+    turn: TurnUsage
+    session: SessionUsage
+
+
 class UnknownUpdate(Received, frozen=True, kw_only=True):
     """An update that this version does not know, unchanged."""
 
@@ -185,6 +194,7 @@ Event: TypeAlias = (
     | SettingsChanged
     | TitleChanged
     | Usage
+    | UsageChanged
     | Notice
     | Compaction
     | SessionMessage

@@ -106,6 +106,11 @@ if TYPE_CHECKING:
     from duologue.transports.resume.protocol import RetryPolicy as RetryPolicy
     from duologue.transports.server.limits import Limits as Limits
     from duologue.transports.server.tokens import Authenticate as Authenticate
+    from duologue.usage.amounts import Provenance as Provenance
+    from duologue.usage.amounts import SessionUsage as SessionUsage
+    from duologue.usage.amounts import TokenCounts as TokenCounts
+    from duologue.usage.amounts import TurnUsage as TurnUsage
+    from duologue.usage.counter import UsageState as UsageState
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -168,5 +173,7 @@ else:
             "duologue.transports.resume.protocol": "RetryPolicy",
             "duologue.transports.server.limits": "Limits",
             "duologue.transports.server.tokens": "Authenticate",
+            "duologue.usage.amounts": "Provenance SessionUsage TokenCounts TurnUsage",
+            "duologue.usage.counter": "UsageState",
         },
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,8 @@ def test_the_cost_is_shown_with_the_usage_of_the_context(tmp_path: Path) -> None
     ended = duologue(tmp_path, "chat", stdin=":usage\n/usage\n:usage\n")
 
     assert "this agent does not report usage\n" in ended.stderr
-    assert re.search(r"^[\d,]+ of [\d,]+ tokens, [\d.]+ USD$", ended.stderr, re.MULTILINE)
+    assert "context: 53,000 of 200,000 tokens\n" in ended.stderr
+    assert "session: 1,500 tokens, 0.045 USD (1 turn, tokens reported per turn)\n" in ended.stderr
 
 
 def test_servers_go_with_every_session_of_a_chat(tmp_path: Path) -> None:

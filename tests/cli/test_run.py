@@ -342,7 +342,28 @@ def test_the_closing_line_has_tokens_and_cost(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "run", "/usage")
 
     assert ended.stderr.splitlines()[-1].startswith("(end_turn, ")
-    assert ended.stderr.endswith(" s, 1,500 tokens; session so far: 0.045 USD)\n")
+    assert ended.stderr.endswith(" s, 1,500 tokens, 0.045 USD)\n")
+
+
+def test_the_usage_of_a_session_adds_up_over_runs(tmp_path: Path) -> None:
+    duologue(tmp_path, "run", "-s", "work", "/usage")
+    ended = duologue(tmp_path, "run", "-s", "work", "/usage", "--json")
+    end = json.loads(ended.stdout.splitlines()[-1])
+    listed = json.loads(duologue(tmp_path, "sessions", "list", "--json").stdout.splitlines()[0])
+
+    assert (end["usage"]["total"], end["usage"]["provenance"], end["usage"]["cost"]) == (
+        1_500,
+        "reported_per_turn",
+        0.045,
+    )
+    assert (end["session_usage"]["total"], end["session_usage"]["turns"], end["cost"]) == (3_000, 2, 0.09)
+    assert listed["usage"] == end["session_usage"]
+    assert duologue(tmp_path, "run", "-s", "work", "/usage").stderr.endswith(
+        " s, 1,500 tokens, 0.045 USD; session so far: 4,500 tokens, 0.135 USD)\n"
+    )
+    assert "(4,500 tokens, 0.135 USD)\n" in duologue(tmp_path, "sessions", "list").stdout
+    shown = duologue(tmp_path, "sessions", "show", listed["session_id"]).stdout
+    assert "Used: 4,500 tokens, 0.135 USD (tokens reported per turn)\n" in shown
 
 
 # --- JSON

@@ -29,6 +29,7 @@ from duologue.client.services.workspace import Workspace
 from duologue.client.session import ClientSession
 from duologue.config.recordings import new_recording
 from duologue.config.sessions import OpenedSession, opened_sessions, save_session, save_title, session_named
+from duologue.config.sessions import save_usage as save_session_usage
 from duologue.conversation.session_setup import McpServer, SessionInfo
 from duologue.errors import DuologueError, InvalidParams, MethodNotFound, ResourceNotFound
 from duologue.recording.recorder import Recorder
@@ -166,7 +167,9 @@ async def open_session(
         if wanted is None:
             return await new_session(agent, arguments)
         try:
-            return await reopen_session(agent, wanted, arguments.cwd, servers, is_replayed=is_replayed)
+            session = await reopen_session(agent, wanted, arguments.cwd, servers, is_replayed=is_replayed)
+            restore_usage(session, arguments)
+            return session
         except ResourceNotFound:
             if arguments.name is None:
                 raise
@@ -198,6 +201,21 @@ def save_prompt(session: ClientSession, arguments: argparse.Namespace, prompt: s
     if not session._prompts.is_prompted:
         with contextlib.suppress(OSError):
             save_title(name_of(arguments), session.id, prompt)
+
+
+def restore_usage(session: ClientSession, arguments: argparse.Namespace) -> None:
+    """Count on from the usage that earlier programs have saved for a session."""
+    known = opened_sessions(name_of(arguments)).get(session.id)
+    if known is not None and (state := known.usage_state) is not None:
+        session.restore_usage(state)
+
+
+def save_usage(session: ClientSession, arguments: argparse.Namespace) -> None:
+    """Save the usage of a session, if its agent reports any."""
+    usage = session.usage
+    if usage.text or usage.warnings:
+        with contextlib.suppress(OSError):
+            save_session_usage(name_of(arguments), str(Path(arguments.cwd).resolve()), session.id, session.usage_state)
 
 
 def _named(agent: RemoteAgent, arguments: argparse.Namespace) -> str | None:

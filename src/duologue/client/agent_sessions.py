@@ -211,6 +211,7 @@ class AgentSessions:
                 lambda arrived, late: self._request(
                     lambda proxy: proxy.fork_session(session_id, params, arrived, late), forked
                 ),
+                has_history=True,
             )
         )
 
@@ -226,6 +227,7 @@ class AgentSessions:
         if session_id in self._request_handler.sessions:
             raise InvalidParams(f"session {session_id!r} is open already; close it first")
         session = self._add(session_id, params, None)
+        session._usage_counter.add_history()
         try:
             session._apply_opened(await self._request(send))
             if is_loaded:
@@ -241,6 +243,7 @@ class AgentSessions:
         self,
         params: SessionParams,
         send: Callable[[Callable[[SessionOpened], None], Callable[[SessionOpened], object]], Awaitable[SessionOpened]],
+        has_history: bool = False,
     ) -> ClientSession:
         """Open a session under the id that the agent gives it; reject an id that is empty or in use."""
         made: list[ClientSession] = []
@@ -256,6 +259,8 @@ class AgentSessions:
         if not made:
             flaw = f"the id {opened.session_id!r} twice" if opened.session_id else "no id"
             raise ProtocolViolation(f"the agent opened a session and gave it {flaw}")
+        if has_history:
+            made[0]._usage_counter.add_history()
         return made[0]
 
     async def _close_unwanted(self, session_id: str, made: Sequence[ClientSession]) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from duologue.client.calling_task import CallingTask, current_calling_task
 from duologue.conversation.updates import MessageChunk, ToolCallUpdate
 from duologue.errors import ConnectionLost, DuologueError
-from duologue.events import event_of
+from duologue.events import UsageChanged, event_of
 from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import PromptResult
+from duologue.usage.spellings import counts_reported, meaning_in
 
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
@@ -109,9 +110,12 @@ class PromptRunner:
             self._add_prompt(turn)
             self.running, self.has_run = turn, True
             try:
-                turn._end(await self._agent._supervisor.request(partial(self._send, turn), self._session))
+                result = await self._agent._supervisor.request(partial(self._send, turn), self._session)
+                turn._end(result)
+                self._count_usage(turn, result)
             except DuologueError as error:
                 turn._end_with(error)
+                self._count_usage(turn, None)
             finally:
                 self.running = None
                 self._after_turn(turn)
@@ -139,6 +143,17 @@ class PromptRunner:
             turn._is_sent = False
             if watch is not None:
                 watch.cancel()
+
+    def _count_usage(self, turn: ClientTurn, result: PromptResult | None) -> None:
+        """Count the tokens of a turn, and publish them if the agent reports any."""
+        counter = self._session._usage_counter
+        counts = meaning = None
+        if result is not None and (result.usage is not None or result.meta):
+            counts = counts_reported(result.usage, result.meta)
+            meaning = None if result.usage is None else meaning_in(result.usage.meta)
+        turn.usage = usage = counter.end_turn(counts, meaning)
+        if usage.provenance != "not_reported" or usage.cost is not None:
+            self._session._publish(UsageChanged(turn=usage, session=counter.usage))
 
     def _after_turn(self, turn: ClientTurn) -> None:
         """Close the tool calls that a failed or cancelled turn left open, and mark what the agent refused.

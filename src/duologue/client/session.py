@@ -17,7 +17,15 @@ from duologue.client.turn import ClientTurn
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.items import ToolCall
 from duologue.conversation.session_setup import SessionParams
-from duologue.conversation.updates import Location, MessageChunk, MessageUpdate, Role, ToolCallUpdate, Update
+from duologue.conversation.updates import (
+    Location,
+    MessageChunk,
+    MessageUpdate,
+    Role,
+    ToolCallUpdate,
+    Update,
+    UsageUpdate,
+)
 from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, ResourceNotFound, SessionLost, TurnTimeout
 from duologue.events import TEXT_EVENTS, Event, LocationChanged, event_of
 from duologue.protocol.shared.agent_proxy import AgentProxy
@@ -45,9 +53,9 @@ class ClientSession(SessionControls):
     """
 
     def __init__(self, agent: RemoteAgent, session_id: str, params: SessionParams) -> None:
-        super().__init__(agent._max_transcript_bytes)
         self.id = session_id
         self.agent = agent
+        super().__init__(agent._max_transcript_bytes)
         self.cwd = Path(params.cwd)
         self.location: Location | None = None
         self.is_open = True
@@ -301,6 +309,8 @@ class ClientSession(SessionControls):
         is_users = isinstance(update, MessageChunk | MessageUpdate) and update.role == "user"
         is_echo = is_users and self.is_busy
         changed = None if is_echo else self.transcript.apply(update)  # the transcript has the prompt already
+        if update.meta or isinstance(update, UsageUpdate):
+            self._usage_counter.add_update(update, is_in_turn=self.is_busy)
         is_late = update.is_of_turn and self._prompts.running is None and self._count_late()
         self._publish(event_of(update, changed, raw, is_late))
         if isinstance(update, ToolCallUpdate) and isinstance(update.locations, list) and update.locations:

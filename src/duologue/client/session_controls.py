@@ -6,15 +6,20 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import structs
+
 from duologue.client.supervisor import MODE, MODEL, UserSettings
 from duologue.conversation.content import TextContent
-from duologue.conversation.items import Terminal, ToolCall, Usage
+from duologue.conversation.items import Terminal, ToolCall
 from duologue.conversation.settings import ConfigOption, Modes
 from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import AvailableCommand, SettingsUpdate
 from duologue.conversation.work_state import BackgroundWork
 from duologue.errors import InvalidParams, MethodNotFound
 from duologue.protocol.shared.agent_proxy import AgentProxy
+from duologue.usage.amounts import SessionUsage
+from duologue.usage.counter import UsageCounter, UsageState
+from duologue.usage.habits import habit_of
 
 if TYPE_CHECKING:
     from duologue.client.agent import RemoteAgent
@@ -37,6 +42,7 @@ class SessionControls:
         self.transcript = Transcript(max_transcript_bytes)
         self._max_transcript_bytes = max_transcript_bytes
         self._models: ConfigOption | None = None
+        self._usage_counter = UsageCounter(habit_of(self.agent.info))
 
     @abstractmethod
     def _request(self, send: Callable[[AgentProxy], Awaitable[T]]) -> Coroutine[Any, Any, T]:
@@ -53,9 +59,18 @@ class SessionControls:
         return self.transcript.commands
 
     @property
-    def usage(self) -> Usage | None:
-        """Size of the context and cost of the session, as reported last."""
-        return self.transcript.usage
+    def usage(self) -> SessionUsage:
+        """Tokens and cost of the session so far and the size of its context, each as far as the agent reports it."""
+        return self._usage_counter.usage
+
+    @property
+    def usage_state(self) -> UsageState:
+        """State of counting the usage, to be saved for `restore_usage`; JSON can hold it (`msgspec.json.encode`)."""
+        return structs.replace(self._usage_counter.state)
+
+    def restore_usage(self, state: UsageState) -> None:
+        """Count on from the usage that an earlier program has saved, in a session that was just loaded or resumed."""
+        self._usage_counter = UsageCounter(habit_of(self.agent.info), structs.replace(state))
 
     @property
     def settings(self) -> list[ConfigOption]:

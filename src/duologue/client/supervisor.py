@@ -303,6 +303,7 @@ async def reopen(session: ClientSession) -> None:
     """
     wanted = session._user_settings.values()  # before the agent reports its defaults
     session._is_replaying, session._has_replayed = True, False
+    session._usage_counter.restart()
     try:
         if not await _open_again(session):
             raise SessionLost("the agent was started again, and it can neither resume nor load sessions")

@@ -20,12 +20,12 @@ from duologue.client.quirks import failure_in
 from duologue.client.steering import Fallback, SteerResult, steer
 from duologue.client.turn_result import TurnResult
 from duologue.conversation.content import Content, JsonObject
-from duologue.conversation.work_state import TokenUsage
 from duologue.errors import ConnectionLost, DuologueError, EventBufferOverflow, ModelFailed, RequestError
 from duologue.events import Event, Plan, ToolCall
 from duologue.protocol.values import PromptResult
 from duologue.runtime.unread_bytes import PLAIN_BYTES, UnreadBytes, size_of
 from duologue.sanitize import quote, safe_markdown, shorten
+from duologue.usage.amounts import TurnUsage
 
 if TYPE_CHECKING:
     from duologue.client.prompt_runner import PromptRunner
@@ -41,7 +41,7 @@ class ClientTurn:
         session: The session of the turn.
         prompt: Content blocks of the prompt.
         stop_reason: How it ended: `end_turn`, `max_tokens`, `max_turn_requests`, `refusal`, `cancelled`; `None` before.
-        usage: Tokens that the turn used, if the agent reports them.
+        usage: Tokens and cost of the turn, with their provenance; `None` before its end.
         meta: What the agent sent in `_meta` of its response.
         error: The error that the turn failed with, if any.
         is_cancelling: The turn was cancelled and has not ended.
@@ -53,7 +53,7 @@ class ClientTurn:
         self.session = session
         self.prompt = prompt
         self.stop_reason: str | None = None
-        self.usage: TokenUsage | None = None
+        self.usage: TurnUsage | None = None
         self.meta: JsonObject | None = None
         self.error: BaseException | None = None
         self.is_cancelling = False
@@ -352,7 +352,6 @@ class ClientTurn:
     def _end(self, result: PromptResult) -> None:
         """Store how the turn ended."""
         self.stop_reason = result.stop_reason
-        self.usage = result.usage
         self.meta = result.meta
         failure = failure_in(result.meta, self._result.failure)
         if failure is not None and result.stop_reason == "end_turn":

@@ -1,4 +1,4 @@
-"""Sessions that the command line opened, with their names (`-s`) and first prompts, in the user's state directory.
+"""Sessions that the command line opened, with names (`-s`), first prompts and usage, in the user's state directory.
 
 A line of JSON for each; later lines replace earlier ones of the same session or name. Agents store the sessions.
 """
@@ -11,7 +11,10 @@ from pathlib import Path
 import msgspec
 
 from duologue.config.permissions import state_folder
+from duologue.conversation.content import JsonObject
 from duologue.private_files import make_private_directory, make_private_file
+from duologue.usage.amounts import SessionUsage
+from duologue.usage.counter import UsageCounter, UsageState
 
 MOST_BYTES = 512 * 1024
 """A longer file is cut to the named sessions and the newest half of the others."""
@@ -26,6 +29,15 @@ class OpenedSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     session_id: str
     name: str | None = None
     title: str | None = None
+    usage: JsonObject | None = None
+
+    @property
+    def usage_state(self) -> UsageState | None:
+        """Usage of the session so far; `None` if there is none, or a newer version has written it."""
+        try:
+            return None if self.usage is None else msgspec.convert(self.usage, UsageState)
+        except msgspec.ValidationError:
+            return None
 
 
 def opened_sessions(agent: str) -> dict[str, OpenedSession]:
@@ -69,6 +81,22 @@ def save_title(agent: str, session_id: str, prompt: str) -> None:
     if known is not None and known.title is None:
         title = next((line for line in map(str.strip, prompt.splitlines()) if line), "")[:TITLE_LENGTH]
         save_session(msgspec.structs.replace(known, title=title))
+
+
+def saved_usages(agent: str) -> dict[str, SessionUsage]:
+    """Return the usage of the sessions of an agent by their ids, as far as it is known."""
+    states = ((session_id, each.usage_state) for session_id, each in opened_sessions(agent).items())
+    return {session_id: UsageCounter(state=state).usage for session_id, state in states if state is not None}
+
+
+def save_usage(agent: str, cwd: str, session_id: str, state: UsageState) -> None:
+    """Save the usage of a session so far.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    known = opened_sessions(agent).get(session_id) or OpenedSession(agent=agent, cwd=cwd, session_id=session_id)
+    save_session(msgspec.structs.replace(known, usage=msgspec.to_builtins(state)))
 
 
 def _file() -> Path:

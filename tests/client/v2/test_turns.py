@@ -65,7 +65,7 @@ async def test_a_turn_is_over_when_the_session_is_idle_again() -> None:
         async with session.prompt("hi") as turn:
             kinds = [type(event).__name__ async for event in turn]
 
-        assert kinds == ["Message", "StateChanged", "Text", "Text", "StateChanged"]
+        assert kinds == ["Message", "StateChanged", "Text", "Text", "StateChanged", "UsageChanged"]
         assert (turn.text, turn.stop_reason) == ("hello", "max_tokens")
         assert turn.usage is not None
         assert turn.usage.total == 3

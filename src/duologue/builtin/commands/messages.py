@@ -76,10 +76,15 @@ async def named_plan(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("usage", "Report tokens and cost", shows="`usage_update`, the usage of a turn")
 async def usage(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Report made-up numbers."""
-    await turn.report_usage(used=53_000, size=200_000, cost=0.045, currency="USD")
+    """Report made-up numbers that add up: tokens of this turn, and the cost of the session so far."""
+    cost = round(float(turn.session.state.get("cost", 0.0)) + 0.045, 3)
+    turn.session.state["cost"] = cost
+    await turn.report_usage(used=53_000, size=200_000, cost=cost, currency="USD")
     turn.tokens = TokenUsage(total=1_500, input=1_200, output=300, thought=50, cached_read=800, cached_write=100)
-    await turn.say("53,000 of 200,000 tokens used, for 0.045 USD. None of them were real.\n")
+    await turn.say(
+        f"1,500 tokens in this turn, 53,000 of 200,000 in the context, and {cost:g} USD for the session so far. "
+        "None of them were real.\n"
+    )
 
 
 @command("notice", "Show a notice", shows="`notice`", hint="info, warning or error")

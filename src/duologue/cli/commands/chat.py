@@ -17,7 +17,9 @@ from duologue.cli.arguments import (
     new_session,
     open_session,
     reopen_session,
+    restore_usage,
     save_prompt,
+    save_usage,
     sessions_here,
     with_titles,
 )
@@ -63,12 +65,16 @@ from duologue.events import (
     TerminalOutput,
     TitleChanged,
     Usage,
+    UsageChanged,
 )
 from duologue.protocol.values import Elicitation, ElicitationAnswer
 from duologue.runtime.tasks import TaskScope
 from duologue.sanitize import escape_line
 
-QUIET_EVENTS = (CommandsChanged, SettingsChanged, StateChanged, Terminal, TerminalOutput, TitleChanged, Usage)
+QUIET_EVENTS = (
+    *(CommandsChanged, SettingsChanged, StateChanged, Terminal, TerminalOutput, TitleChanged),
+    *(Usage, UsageChanged),
+)
 """Events that print nothing, and so do not interrupt the line the user is typing."""
 
 LOG_SECONDS = 0.05
@@ -219,6 +225,7 @@ class Chat:
             await tasks.cancel(1.0)
             self._running_turn = None
             self._echo.end()
+            save_usage(session, self._arguments)
         acts = self._acts.of(turn)
         if acts:
             self._screen.unchecked(acts)
@@ -295,7 +302,9 @@ class Chat:
         if self._session is not None and self._session.is_open and session_id == self._session.id:
             raise UsageError("this session is already open here")
         servers = mcp_servers(self._arguments.mcp)
-        await self._change_session(await reopen_session(agent, session_id, cwd, servers, is_replayed=True))
+        session = await reopen_session(agent, session_id, cwd, servers, is_replayed=True)
+        restore_usage(session, self._arguments)
+        await self._change_session(session)
 
     async def _pick_session(self, offered: list[SessionInfo]) -> list[SessionInfo]:
         """Let the user choose one of the newest sessions; return nothing if the user chooses none."""

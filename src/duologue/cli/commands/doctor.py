@@ -27,6 +27,7 @@ from duologue.client.permissions.rules_file import read_rules
 from duologue.config.agents import NamedAgent, config_file, find_agents
 from duologue.config.permissions import rules_files
 from duologue.config.servers import named_servers
+from duologue.config.sessions import saved_usages
 from duologue.errors import (
     AuthenticationRequired,
     CommandNotFound,
@@ -49,12 +50,16 @@ EXTRAS = {
 """Extra -> its purpose."""
 
 
+MOST_WARNINGS = 3
+"""Contradictions in the usage of an agent that are shown, the newest."""
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Result of one check.
 
     Attributes:
         what: The checked part.
-        state: `ok`, `missing` (optional), `login` (the agent answers, but wants a login), or `broken`.
+        state: `ok`, `missing` (optional), `login` (the agent answers, but wants a login), `warning`, or `broken`.
         detail: Version, path or error.
         fix: How to solve the problem.
     """
@@ -149,6 +154,7 @@ def _check_agents(arguments: argparse.Namespace) -> Iterator[Finding]:
         chosen.append(NamedAgent(name=name_of(arguments), source="config", config=config))
     for agent in chosen:
         yield asyncio.run(_check_agent(agent, arguments))
+        yield from _check_usage(agent.name)
 
 
 async def _check_agent(agent: NamedAgent, arguments: argparse.Namespace) -> Finding:
@@ -186,6 +192,18 @@ async def _check_agent(agent: NamedAgent, arguments: argparse.Namespace) -> Find
         return Finding(what=what, state="broken", detail=escape_line(str(error), 600), fix=fix)
 
 
+def _check_usage(agent: str) -> Iterator[Finding]:
+    """Report numbers of tokens or cost that contradict each other, in the sessions of earlier runs."""
+    found = {warning: session_id for session_id, usage in saved_usages(agent).items() for warning in usage.warnings}
+    for warning, session_id in [*found.items()][-MOST_WARNINGS:]:
+        yield Finding(
+            what=f"usage of {agent}",
+            state="warning",
+            detail=escape_line(f"{warning} (session {session_id})", 600),
+            fix="do not rely on the sums of this agent; tell its authors",
+        )
+
+
 async def _wants_login(remote: RemoteAgent) -> bool:
     """Return True if the agent opens a session only after a login; delete the session that it opens otherwise."""
     with tempfile.TemporaryDirectory(prefix="duologue-doctor-") as folder:
@@ -211,6 +229,7 @@ MARKS = {
     "ok": ("✓", Style.GREEN),
     "missing": ("–", Style.YELLOW),
     "login": ("!", Style.YELLOW),
+    "warning": ("!", Style.YELLOW),
     "broken": ("✗", Style.RED),
 }
 CODES = {"broken": ExitCode.AGENT_ERROR, "login": ExitCode.LOGIN}

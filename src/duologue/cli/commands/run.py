@@ -11,7 +11,14 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from duologue.cli.agent_log import AgentLog, show_line
-from duologue.cli.arguments import apply_settings, close_session, connect_from_args, open_session, save_prompt
+from duologue.cli.arguments import (
+    apply_settings,
+    close_session,
+    connect_from_args,
+    open_session,
+    save_prompt,
+    save_usage,
+)
 from duologue.cli.console.echo_filter import EchoFilter
 from duologue.cli.console.form_prompt import FormPrompt
 from duologue.cli.console.interrupts import Interrupts, exit_now
@@ -125,6 +132,7 @@ class _Run:
                 raise UsageError(str(error)) from None
             report = await self._turn(turn)
         finally:
+            save_usage(session, self._arguments)
             await close_session(session)
         acts = self._acts.of(turn)
         if acts:

@@ -17,14 +17,16 @@ from duologue.cli.console.login_prompt import login_advice
 from duologue.cli.console.safe_output import SafeOutput, safe
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.recordings import known_recordings, named_recording, read
-from duologue.cli.targets import target_of, versions_for
+from duologue.cli.targets import name_of, target_of, versions_for
 from duologue.client.agent import RemoteAgent
 from duologue.client.connect import connect
 from duologue.client.permissions.policy import Permissions
+from duologue.config.sessions import saved_usages
 from duologue.conversation.items import Item, Message, ToolCall
 from duologue.conversation.session_setup import SessionInfo
 from duologue.errors import AuthenticationRequired, MethodNotFound, ProtocolViolation, RequestError
 from duologue.sanitize import escape_line
+from duologue.usage.amounts import SessionUsage
 
 SPEAKERS = {"user": "You", "agent": "Agent", "thought": "Thought"}
 
@@ -60,7 +62,7 @@ async def _run(arguments: argparse.Namespace, out: SafeOutput) -> ExitCode:
     if recording is not None:
         _show_recording(recording, out, arguments.json)
         return ExitCode.OK
-    browser = _SessionBrowser(known_recordings(cwd), out, arguments.json)
+    browser = _SessionBrowser(known_recordings(cwd), saved_usages(name_of(arguments)), out, arguments.json)
     if arguments.recordings:
         return await browser.run(None, [], arguments)
     target = target_of(arguments)
@@ -92,8 +94,15 @@ def _directory(arguments: argparse.Namespace) -> str | None:
 class _SessionBrowser:
     """Sessions of an agent and recordings, shown as one list."""
 
-    def __init__(self, recordings: dict[str, tuple[Path, SessionInfo]], out: SafeOutput, as_json: bool) -> None:
+    def __init__(
+        self,
+        recordings: dict[str, tuple[Path, SessionInfo]],
+        usages: dict[str, SessionUsage],
+        out: SafeOutput,
+        as_json: bool,
+    ) -> None:
         self._recordings = recordings
+        self._usages = usages
         self._out = out
         self._as_json = as_json
 
@@ -138,13 +147,20 @@ class _SessionBrowser:
             if self._as_json:
                 path = self._recordings.get(info.session_id, (None,))[0]
                 of_file = {} if path is None else {"recording": str(path)}
-                self._out.write_json({**msgspec.to_builtins(info), **of_file})
+                usage = self._usages.get(info.session_id)
+                of_usage = {} if usage is None else {"usage": msgspec.to_builtins(usage)}
+                self._out.write_json({**msgspec.to_builtins(info), **of_file, **of_usage})
             else:
                 when = escape_line(info.updated_at or "")[:16].replace("T", " ")
                 name, cwd, title = (escape_line(each or "") for each in (info.session_id, info.cwd, info.title))
-                self._out.write(f"{name}  {when:<16}  {cwd}  {title}".rstrip() + "\n")
+                used = f"({text})" if (text := self._usage_text(info)) else ""
+                self._out.write("  ".join(filter(None, [name, f"{when:<16}", cwd, title, used])).rstrip() + "\n")
         if not known and not self._as_json:
             sys.stderr.write("no sessions\n")
+
+    def _usage_text(self, info: SessionInfo) -> str:
+        usage = self._usages.get(info.session_id)
+        return "" if usage is None else escape_line(usage.text)
 
     async def _search(self, agent: RemoteAgent | None, known: list[SessionInfo], text: str) -> ExitCode:
         """Print every line of every session that contains the text, ignoring case."""
@@ -173,7 +189,7 @@ class _SessionBrowser:
             _show_recording(self._recordings[info.session_id][0], self._out, self._as_json)
         else:
             items = [item async for item in self._items(agent, info)]
-            _write(self._out, [(info, items)], self._as_json)
+            _write(self._out, [(info, items, self._usages.get(info.session_id))], self._as_json)
 
     async def _items(self, agent: RemoteAgent | None, info: SessionInfo) -> AsyncIterator[Item]:
         if info.session_id in self._recordings:
@@ -205,15 +221,16 @@ def _show_recording(path: Path, out: SafeOutput, as_json: bool) -> None:
     sessions = read(path)
     if not sessions:
         raise UsageError(f"{path}: this recording contains no session")
-    _write(out, [(info, recorded.transcript.items) for info, recorded in sessions], as_json)
+    _write(out, [(info, recorded.transcript.items, recorded.usage) for info, recorded in sessions], as_json)
 
 
-def _write(out: SafeOutput, sessions: list[tuple[SessionInfo, list[Item]]], as_json: bool) -> None:
+def _write(out: SafeOutput, sessions: list[tuple[SessionInfo, list[Item], SessionUsage | None]], as_json: bool) -> None:
     if not as_json:
-        out.write("\n".join(markdown_of(info, items) for info, items in sessions))
+        out.write("\n".join(markdown_of(info, items, usage) for info, items, usage in sessions))
         return
-    for item in (item for _, items in sessions for item in items):
-        out.write_json({"item": type(item).__name__, **msgspec.to_builtins(item)})
+    for _, items, usage in sessions:
+        for item in [*items, usage] if usage is not None and usage.text else items:
+            out.write_json({"item": type(item).__name__, **msgspec.to_builtins(item)})
 
 
 def _lines_of(item: Item) -> list[str]:
@@ -230,9 +247,11 @@ def _chosen(known: list[SessionInfo], wanted: str) -> SessionInfo:
     return found[0]
 
 
-def markdown_of(info: SessionInfo, items: list[Item]) -> str:
+def markdown_of(info: SessionInfo, items: list[Item], usage: SessionUsage | None = None) -> str:
     """Return a session as a Markdown document."""
     parts = [f"# {info.title or info.session_id}\n", f"Session `{info.session_id}` in `{info.cwd}`\n"]
+    if usage is not None and usage.text:
+        parts.append(f"Used: {escape_line(usage.text)} (tokens {usage.provenance.replace('_', ' ')})\n")
     for item in items:
         if isinstance(item, Message):
             parts.append(f"## {SPEAKERS[item.role]}\n\n{item.text.rstrip()}\n")

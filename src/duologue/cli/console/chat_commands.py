@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from duologue.client.session import ClientSession
-from duologue.conversation.items import Usage
 from duologue.conversation.session_setup import SessionInfo
 from duologue.sanitize import escape_line
+from duologue.usage.amounts import SessionUsage
 
 LOCAL_COMMANDS = {
     "help": ("", "show this list"),
@@ -23,7 +23,7 @@ LOCAL_COMMANDS = {
     "reload": ("", "start the agent again, and continue the session if the agent can"),
     "stderr": ("", "show or hide what the agent writes to stderr"),
     "wire": ("", "show or hide the messages of the connection"),
-    "usage": ("", "show how full the context is, and the cost so far"),
+    "usage": ("", "show how full the context is, and the tokens and cost so far"),
     "cancel": ("", "cancel work of the agent between turns; during a turn, press Ctrl-C"),
     "quit": ("", "exit (or press Ctrl-D)"),
 }
@@ -123,12 +123,15 @@ def settings_text(session: ClientSession) -> str:
     return "\n".join(lines) + "\n" if lines else "this agent has no settings\n"
 
 
-def usage_text(usage: Usage | None) -> str:
-    """Return how full the context is and the cost so far, if the agent reports them."""
-    if usage is None:
-        return "this agent does not report usage\n"
-    cost = "" if usage.cost is None else f", {usage.cost:g} {escape_line(usage.currency or '')}".rstrip()
-    return f"{usage.used:,} of {usage.size:,} tokens{cost}\n"
+def usage_text(usage: SessionUsage) -> str:
+    """Return how full the context is, and the tokens and cost of the session, as far as the agent reports them."""
+    turns = "1 turn" if usage.turns == 1 else f"{usage.turns:,} turns"
+    lines = [
+        *([f"context: {usage.context_text}"] if usage.context_text else []),
+        *([f"session: {usage.text} ({turns}, tokens {usage.provenance.replace('_', ' ')})"] if usage.text else []),
+        *(f"warning: {escape_line(warning)}" for warning in usage.warnings),
+    ]
+    return "".join(f"{line}\n" for line in lines) or "this agent does not report usage\n"
 
 
 def _value(value: str | bool | None) -> str:

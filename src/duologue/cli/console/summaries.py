@@ -15,8 +15,8 @@ from duologue.client.permissions.tool_input import read_input
 from duologue.client.turn import ClientTurn
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink
 from duologue.conversation.items import ToolCall
-from duologue.conversation.work_state import TokenUsage
 from duologue.sanitize import escape_line
+from duologue.usage.amounts import SessionUsage, TurnUsage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,8 @@ class TurnSummary:
     code: ExitCode
     seconds: float
     tools: int
-    usage: TokenUsage | None = None
+    session_usage: SessionUsage
+    usage: TurnUsage | None = None
     cost: float | None = None
     currency: str | None = None
 
@@ -43,22 +44,24 @@ class TurnSummary:
             seconds=round(time.monotonic() - began, 3),
             tools=len(turn.tool_calls),
             usage=turn.usage,
-            cost=None if usage is None else usage.cost,
-            currency=None if usage is None else usage.currency,
+            session_usage=usage,
+            cost=usage.cost,
+            currency=usage.currency,
         )
 
     @property
     def text(self) -> str:
-        """The closing line: the turn first, then the cost of the session so far."""
+        """The closing line: the turn first, then the session so far if it is more than this turn."""
         tools = "1 tool" if self.tools == 1 else f"{self.tools} tools"
         parts = [
             self.stop_reason,
             f"{self.seconds:.1f} s",
             *([tools] if self.tools else []),
-            *([f"{self.usage.total:,} tokens"] if self.usage is not None else []),
+            *([used] if (used := "" if self.usage is None else self.usage.text) else []),
         ]
-        cost = "" if self.cost is None else f"; session so far: {self.cost:g} {self.currency or ''}".rstrip()
-        return f"({escape_line(', '.join(parts) + cost)})"
+        so_far = self.session_usage.text
+        more = f"; session so far: {so_far}" if so_far and so_far != used else ""
+        return f"({escape_line(', '.join(parts) + more)})"
 
 
 def title_of(call: ToolCall, cwd: Path) -> str:

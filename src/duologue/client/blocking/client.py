@@ -25,7 +25,6 @@ from duologue.client.prompt import Attachment
 from duologue.client.session import ClientSession
 from duologue.client.target import Target
 from duologue.client.turn import ClientTurn
-from duologue.conversation.items import Usage
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.settings import ConfigOption, Modes
 from duologue.conversation.transcript import Transcript
@@ -33,6 +32,8 @@ from duologue.conversation.updates import AvailableCommand, Location
 from duologue.conversation.work_state import BackgroundWork
 from duologue.events import Event
 from duologue.protocol.values import AgentCapabilities, AuthMethod
+from duologue.usage.amounts import SessionUsage
+from duologue.usage.counter import UsageState
 
 P = ParamSpec("P")
 
@@ -70,7 +71,8 @@ class BlockingSession(Blocking[ClientSession]):
     location = Forwarded[Location | None]()
     transcript = Forwarded[Transcript]()
     title = Forwarded[str | None]()
-    usage = Forwarded[Usage | None]()
+    usage = Forwarded[SessionUsage]()
+    usage_state = Forwarded[UsageState]()
     settings = Forwarded[list[ConfigOption]]()
     modes = Forwarded[Modes | None]()
     models = Forwarded[ConfigOption | None]()
@@ -100,6 +102,10 @@ class BlockingSession(Blocking[ClientSession]):
     def last_message_text(self) -> str:
         """Return the last message of the agent as plain text."""
         return self._call(self._wrapped.last_message_text)
+
+    def restore_usage(self, state: UsageState) -> None:
+        """Count on from the usage that an earlier program has saved, in a session that was just loaded or resumed."""
+        self._call(self._wrapped.restore_usage, state)
 
     def watch(self, watcher: Callable[[Event], None]) -> Callable[[], None]:
         """Call a function with every event, in the thread of the event loop; call the returned function to stop."""

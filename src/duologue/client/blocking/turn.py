@@ -9,8 +9,8 @@ from duologue.client.blocking.forwarders import Blocking, Forwarded, blocking
 from duologue.client.steering import Fallback, SteerResult
 from duologue.client.turn import ClientTurn
 from duologue.conversation.content import Content, JsonObject
-from duologue.conversation.work_state import TokenUsage
 from duologue.events import Event, Plan, ToolCall
+from duologue.usage.amounts import TurnUsage
 
 
 class BlockingTurn(Blocking[ClientTurn]):
@@ -22,7 +22,7 @@ class BlockingTurn(Blocking[ClientTurn]):
     is_truncated = Forwarded[bool]()
     text = Forwarded[str]()
     stop_reason = Forwarded[str | None]()
-    usage = Forwarded[TokenUsage | None]()
+    usage = Forwarded[TurnUsage | None]()
     tool_calls = Forwarded[list[ToolCall]]()
     plan = Forwarded[Plan | None]()
     error = Forwarded[BaseException | None]()
