@@ -177,7 +177,7 @@ async def test_the_tokens_of_a_turn_are_sent_with_its_response(tmp_path: Path) -
             thought_tokens=3,
             cached_read_tokens=4,
             cached_write_tokens=5,
-            meta={"a": 1},
+            meta={"duologue/scope": "turn", "a": 1},
         )
 
 

@@ -1,4 +1,4 @@
-"""What known agents send for the same kind of work, one sequence for each habit.
+"""Messages of known agents, one sequence for each habit of reporting tokens.
 
 Each turn has the numbers that the model's provider reported for each request, and what the agent makes of them on the
 wire, written from the source that `source` names. The sums of a counter are checked against the provider's numbers.
@@ -226,7 +226,7 @@ VIBE = WireSequence(
     [0.0015, 0.0034],
 )
 
-# An agent that nobody knows and that reports running totals: five turns are needed to be sure.
+# An unknown agent that reports running totals: five turns are needed to be sure.
 UNKNOWN_TOTALS = WireSequence(
     "nano-agent",
     "0.1",

@@ -60,7 +60,10 @@ async def test_the_idle_state_says_why_the_work_ended_and_what_it_used(reason: s
         end = await client.turn(await client.new(), "go")
 
         assert (end["state"], end["stopReason"]) == ("idle", reason)
-        assert end["usage"] == {"totalTokens": 3, "inputTokens": 1, "outputTokens": 2}
+        assert end["usage"] == {
+            **{"totalTokens": 3, "inputTokens": 1, "outputTokens": 2},
+            "_meta": {"duologue/scope": "turn"},
+        }
 
 
 async def test_prompts_wait_for_each_other_and_each_has_its_own_end() -> None:
