@@ -30,7 +30,7 @@ from duologue.cli.console.chat_commands import (
     session_line,
     usage_text,
 )
-from duologue.cli.console.echo_filter import EchoFilter
+from duologue.cli.console.echo_filter import QUIET_EVENTS, EchoFilter
 from duologue.cli.console.form_prompt import FormPrompt
 from duologue.cli.console.interrupts import Interrupts
 from duologue.cli.console.line_editor import LineEditor, editor_for
@@ -56,26 +56,10 @@ from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
 from duologue.conversation.session_setup import SessionInfo
 from duologue.errors import AuthenticationRequired, ConnectionLost, CrashLoop, DuologueError, RequestError, SessionLost
-from duologue.events import (
-    CommandsChanged,
-    Event,
-    SettingsChanged,
-    StateChanged,
-    Terminal,
-    TerminalOutput,
-    TitleChanged,
-    Usage,
-    UsageChanged,
-)
+from duologue.events import Event
 from duologue.protocol.values import Elicitation, ElicitationAnswer
 from duologue.runtime.tasks import TaskScope
 from duologue.sanitize import escape_line
-
-QUIET_EVENTS = (
-    *(CommandsChanged, SettingsChanged, StateChanged, Terminal, TerminalOutput, TitleChanged),
-    *(Usage, UsageChanged),
-)
-"""Events that print nothing, and so do not interrupt the line the user is typing."""
 
 LOG_SECONDS = 0.05
 """Time for what an agent wrote to stderr before an error to arrive after the error."""

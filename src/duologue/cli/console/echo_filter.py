@@ -1,8 +1,15 @@
-"""Filter out the copy of the prompt that some agents send back."""
+"""Filter events for the terminal: the copy of the prompt that some agents send back, and what prints nothing."""
 
 from __future__ import annotations
 
+from duologue import events
 from duologue.events import Event, MediaContent, Message, UserText
+
+QUIET_EVENTS = (
+    *(events.CommandsChanged, events.SettingsChanged, events.StateChanged, events.TitleChanged),
+    *(events.Terminal, events.TerminalOutput, events.Usage, events.UsageChanged),
+)
+"""Events that print nothing, and so do not interrupt the line the user is typing."""
 
 
 class EchoFilter:
