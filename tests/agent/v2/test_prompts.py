@@ -61,7 +61,9 @@ async def test_the_idle_state_says_why_the_work_ended_and_what_it_used(reason: s
 
         assert (end["state"], end["stopReason"]) == ("idle", reason)
         assert end["usage"] == {
-            **{"totalTokens": 3, "inputTokens": 1, "outputTokens": 2},
+            "totalTokens": 3,
+            "inputTokens": 1,
+            "outputTokens": 2,
             "_meta": {"duologue/scope": "turn"},
         }
 
