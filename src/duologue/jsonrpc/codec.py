@@ -24,6 +24,12 @@ from duologue.sanitize import replace_lone_surrogates
 PLAIN_NOTIFICATION = b'{"jsonrpc":"2.0","method":"'
 """How every library in use begins a notification; another order of members takes the general path."""
 
+
+def are_notifications(frames: list[bytes]) -> bool:
+    """Return whether all of these frames, at least one, begin like a notification; what sorts between two does, too."""
+    return min(frames).startswith(PLAIN_NOTIFICATION) and max(frames).startswith(PLAIN_NOTIFICATION)
+
+
 METHOD_AT = PLAIN_NOTIFICATION.index(b"m")
 METHOD_BYTE = PLAIN_NOTIFICATION[METHOD_AT]
 """The position of the first letter of `method` in it, and that letter: the quickest sign of a notification."""

@@ -13,7 +13,9 @@ How the stream was sliced never changes the frames, and the cost is linear in th
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from io import BytesIO
+from operator import itemgetter
 from typing import Self
 
 from duologue.errors import MessageTooLarge
@@ -33,6 +35,8 @@ FIRST_VISIBLE = b"!"
 """Smallest line that starts with neither whitespace nor a control character."""
 
 _UNPRINTABLE = "[^ -~]"
+
+_without_line_end: Callable[[bytes], bytes] = itemgetter(slice(None, -1))
 
 
 def to_ascii(frame: bytes) -> bytes:
@@ -98,7 +102,9 @@ class LineFramer:
         lines: list[bytes] = []
         if end:
             # BytesIO finds line ends with memchr; bytes.split examines every byte, which costs twice as much.
-            lines = [line[:-1] for line in BytesIO(data[:end])]
+            lines = list(map(_without_line_end, BytesIO(data)))
+            if end < len(data):
+                lines.pop()
             lines = self._complete(lines, check_all=b"\r" in data or len(data) > self._limit)
         if end < len(data) and self.failure is None:
             self._append(data[end:])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from duologue.errors import AgentExited, ConnectionLost, DuologueError, RequestError
-from duologue.jsonrpc.codec import PLAIN_NOTIFICATION, serialize_error
+from duologue.jsonrpc.codec import PLAIN_NOTIFICATION, are_notifications, serialize_error
 from duologue.jsonrpc.envelope import PendingRequests, read_envelope
 from duologue.transports.base import Transport
 from duologue.transports.offload import run_offloaded
@@ -47,10 +47,12 @@ class FramePump:
 
     async def run(self) -> DuologueError | None:
         """Pass frames both ways; return why the agent ended, or `None` if the client left first."""
+        self._agent.on_frames = self._on_agent_frames
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._pass_to_agent()), group.create_task(self._pass_to_client())]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             ends = [task.result() for task in tasks if task.done()]
+            self._agent.on_frames = None
             for task in tasks:
                 task.cancel()
         return None if None in ends else ends[0]
@@ -89,17 +91,35 @@ class FramePump:
             if not frames:
                 return ConnectionLost("it closed its output")
             try:
-                # A frame that begins with a method is no response: most updates need not be parsed.
-                for frame in [each for each in frames if not each.startswith(PLAIN_NOTIFICATION)]:
-                    envelope = read_envelope(frame)
-                    if envelope is not None and (id := envelope.response_id) is not None:
-                        self._unanswered.answered(id)
-                client.send_many(frames if self._to_client is None else [self._to_client(each) for each in frames])
+                self._send_to_client(frames)
                 if client.is_congested:
                     await client.drain()
             except ConnectionLost:
                 await asyncio.sleep(END_SECONDS)  # what the client sent before it left still reaches the agent
                 return None
+
+    def _on_agent_frames(self, frames: list[bytes]) -> bool:
+        """Pass frames on the moment they arrive; a client that is congested or gone is left to `_pass_to_client`."""
+        if self._client.is_congested:
+            return False
+        try:
+            self._send_to_client(frames)
+        except ConnectionLost:
+            return False
+        return True
+
+    def _send_to_client(self, frames: list[bytes]) -> None:
+        convert = self._to_client
+        converted = frames if convert is None else [convert(each) for each in frames]
+        # A frame that begins with a method is no response: most updates need not be parsed.
+        if are_notifications(converted):
+            self._client.send_notifications(converted)
+            return
+        for frame in [each for each in frames if not each.startswith(PLAIN_NOTIFICATION)]:
+            envelope = read_envelope(frame)
+            if envelope is not None and (id := envelope.response_id) is not None:
+                self._unanswered.answered(id)
+        self._client.send_many(converted)
 
     def reject_unanswered(self, error: RequestError) -> None:
         """Answer every request of the client that is still open with `error`."""

@@ -53,6 +53,14 @@ class Transport(ABC):
         for frame in frames:
             self.send(frame)
 
+    def send_notifications(self, frames: list[bytes]) -> None:
+        """Queue frames of which `are_notifications` is true, so that they need not be parsed, as `send_many` does.
+
+        Raises:
+            ConnectionLost: The peer no longer reads. Some of them may have been queued.
+        """
+        self.send_many(frames)
+
     @abstractmethod
     async def drain(self) -> None:
         """Wait until the transport is no longer congested.

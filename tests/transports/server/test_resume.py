@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from duologue import connect
 from duologue.builtin.agent import builtin_agent
@@ -18,7 +20,9 @@ from duologue.transports.base import Transport
 from duologue.transports.resume.buffers import ReplayBuffer
 from duologue.transports.server.http_streams import HttpServerConnection
 from duologue.transports.server.limits import Limits
+from duologue.transports.server.server_sent_events import ServerSentEvents
 from duologue.transports.server.websocket import WebSocketServerConnection
+from duologue.transports.server.websocket_frames import WebSocketFrames
 from tests.transports.server.servers import (
     RESUME_REQUEST,
     TOKEN,
@@ -369,28 +373,39 @@ async def _until(is_so: Any) -> None:
             await asyncio.sleep(0.01)
 
 
+class Lines:
+    """Write each frame as a line."""
+
+    @staticmethod
+    def encode(frames: list[bytes], first: int) -> bytes:
+        return b"".join(b"%b\n" % frame for frame in frames)
+
+    @staticmethod
+    def offsets(data: bytes) -> list[int]:
+        return [0, *(at + 1 for at, byte in enumerate(data[:-1]) if byte == ord("\n"))]
+
+
 def test_a_replay_buffer_reports_frames_that_it_dropped() -> None:
-    window = ReplayBuffer(100, 5, stores_sent=True)
+    window = ReplayBuffer(100, 5, Lines, stores_sent=True)
     for number in range(1, 9):
         window.append(b"%d" % number)
-    taken = [frame for _ in range(4) for frame in window.take(2)]
 
-    assert taken == [b"%d" % number for number in range(1, 9)]
-    assert window.take(100) == []
+    assert [window.take(2) for _ in range(4)] == [b"1\n2\n", b"3\n4\n", b"5\n6\n", b"7\n8\n"]
+    assert window.take(100) == b""
     assert not window.rewind(2)
     assert not window.rewind(9)
     assert window.rewind(3)
-    assert (window.take(1), window.last_taken) == ([b"4"], 4)
+    assert (window.take(1), window.last_taken) == (b"4\n", 4)
     window.acknowledge(3)
     assert window.rewind(3)
-    assert window.take(1) == [b"4"]
+    assert window.take(1) == b"4\n"
     window.acknowledge(4)
     assert window.rewind(4)
     assert not window.rewind(3)
 
 
 def test_a_window_keeps_what_was_never_sent_as_long_as_it_can() -> None:
-    window = ReplayBuffer(100, 3, stores_sent=True)
+    window = ReplayBuffer(100, 3, Lines, stores_sent=True)
     for number in range(1, 4):
         window.append(b"%d" % number)
     window.take(1)
@@ -404,3 +419,51 @@ def test_a_window_keeps_what_was_never_sent_as_long_as_it_can() -> None:
     assert (window.has_gap, window.rewind(1), window.rewind(3), window.stored_bytes) == (True, False, True, 3)
     window.forget()
     assert (window.stored_bytes, window.last_taken, window.has_gap) == (0, 6, False)
+
+
+def test_a_window_goes_back_to_any_frame_of_what_was_written_together() -> None:
+    for encoding in (WebSocketFrames, ServerSentEvents):
+        frames = [b'{"n":%d,"x":"%b"}' % (number, b"x" * (number * 37)) for number in range(1, 251)]
+        window = ReplayBuffer(10_000_000, 250, encoding, stores_sent=True)
+        window.extend(frames, sum(map(len, frames)))
+        whole = window.take(10_000_000)
+
+        for number in range(250):
+            assert window.rewind(number)
+            assert window.take(1) == encoding.encode(frames[number:], number + 1)
+            assert whole.endswith(encoding.encode(frames[number:], number + 1))
+
+
+@given(steps=st.lists(st.tuples(st.sampled_from(["send", "take", "acknowledge", "rewind"]), st.integers(0, 12))))
+def test_a_window_gives_back_exactly_what_a_list_of_all_frames_would(steps: list[tuple[str, int]]) -> None:
+    window = ReplayBuffer(60, 9, ServerSentEvents, stores_sent=True)
+    frames: list[bytes] = []
+    taken = 0
+    for step, number in steps:
+        if step == "send":
+            new = [b"%d" % each for each in range(len(frames), len(frames) + number)]
+            frames += new
+            window.extend(new, sum(map(len, new)))
+        elif step == "take":
+            data = window.take(number + 1)
+            count = data.count(b"\n\n")
+            expected = frames[taken : taken + count]
+            assert data == ServerSentEvents.encode(expected, taken + 1) if count else data == b""
+            taken += count
+        elif step == "acknowledge":
+            window.acknowledge(min(number, taken))
+        elif window.rewind(number):
+            assert number <= taken
+            taken = number
+        assert (window.last_taken, window.newest) == (taken, len(frames))
+        assert window.stored_bytes - window.waiting_bytes <= 60
+
+
+@given(first=st.integers(1, 1200), count=st.integers(1, 350))
+def test_events_have_the_numbers_of_their_frames(first: int, count: int) -> None:
+    data = ServerSentEvents.encode([b"{}"] * count, first)
+
+    assert data == b"".join(b"id: %d\ndata: {}\n\n" % number for number in range(first, first + count))
+    assert [data[at:].partition(b"\n")[0] for at in ServerSentEvents.offsets(data)[-2:]] == [
+        b"id: %d" % number for number in range(first, first + count)
+    ][-2:]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
+from typing import NamedTuple, Protocol
 
 from duologue.transports.resume.protocol import ACKNOWLEDGE_BYTES, ACKNOWLEDGE_FRAMES, WINDOW_BYTES, WINDOW_FRAMES
 
@@ -88,15 +90,33 @@ class AckCounter:
         return self.count
 
 
+class Encoding(Protocol):
+    """How frames are written one after the other."""
+
+    def encode(self, frames: list[bytes], first: int, /) -> bytes:
+        """Return frames as they are written; the first of them has the number `first`."""
+
+    def offsets(self, data: bytes, /) -> list[int]:
+        """Return where each frame begins in what `encode` returned."""
+
+
+class _Chunk(NamedTuple):
+    """Frames that are written together."""
+
+    data: bytes
+    frames: int
+
+
 class ReplayBuffer:
     """The server's frames for one connection or stream: those not sent yet, and those that may be requested again.
 
-    The first frame has the number 1.
+    The first frame has the number 1. Sent frames are kept as they were written, many in one chunk.
 
     Args:
         max_bytes: Sent frames to keep, in bytes.
         max_frames: The same in frames.
-        keeps: Whether sent frames are kept at all.
+        encoding: How frames are written.
+        stores_sent: Whether sent frames are kept at all.
 
     Attributes:
         last_taken: The number of the last frame that was sent.
@@ -105,10 +125,15 @@ class ReplayBuffer:
     """
 
     __slots__ = (
+        "_encoding",
         "_max_bytes",
         "_max_frames",
         "_sent",
         "_sent_bytes",
+        "_sent_frames",
+        "_skipped",
+        "_unsent",
+        "_unsent_frames",
         "_waiting",
         "has_gap",
         "last_taken",
@@ -116,16 +141,23 @@ class ReplayBuffer:
         "waiting_bytes",
     )
 
-    def __init__(self, max_bytes: int, max_frames: int, *, stores_sent: bool) -> None:
+    def __init__(self, max_bytes: int, max_frames: int, encoding: Encoding, *, stores_sent: bool) -> None:
         self.stores_sent = stores_sent
         self.last_taken = 0
         self.waiting_bytes = 0
         self.has_gap = False
         self._max_bytes = max_bytes
         self._max_frames = max_frames
-        self._waiting: deque[bytes] = deque()
-        self._sent: deque[bytes] = deque()
+        self._encoding = encoding
+        self._unsent: deque[_Chunk] = deque()
+        """Chunks to send again, before what is waiting."""
+        self._unsent_frames = 0
+        self._waiting: list[bytes] = []
+        self._sent: deque[_Chunk] = deque()
         self._sent_bytes = 0
+        self._sent_frames = 0
+        self._skipped = 0
+        """Frames at the beginning of the first sent chunk that were dropped; the chunk goes with its last one."""
 
     @property
     def stored_bytes(self) -> int:
@@ -135,13 +167,17 @@ class ReplayBuffer:
     @property
     def newest(self) -> int:
         """The number of the last frame that was appended."""
-        return self.last_taken + len(self._waiting)
+        return self.last_taken + self._waiting_frames
 
     @property
     def is_filling(self) -> bool:
         """Whether producers that can wait should: the other half of the window is for those that cannot."""
-        frames = len(self._waiting) + len(self._sent)
+        frames = self._waiting_frames + self._sent_frames
         return 2 * self.stored_bytes > self._max_bytes or 2 * frames > self._max_frames
+
+    @property
+    def _waiting_frames(self) -> int:
+        return self._unsent_frames + len(self._waiting)
 
     def append(self, frame: bytes) -> None:
         """Add a frame to be sent."""
@@ -149,75 +185,127 @@ class ReplayBuffer:
 
     def extend(self, frames: list[bytes], size: int) -> None:
         """Add frames to be sent, which have `size` bytes together."""
-        self._waiting.extend(frames)
+        self._waiting += frames
         self.waiting_bytes += size
 
-    def take(self, size: int) -> list[bytes]:
-        """Return the next frames to send, about `size` bytes of them."""
-        waiting, taken = self._waiting, 0
-        frames: list[bytes] = []
-        if self.waiting_bytes <= size:
-            frames, taken = list(waiting), self.waiting_bytes
-            waiting.clear()
+    def take(self, size: int) -> bytes:
+        """Return the next frames to send, about `size` bytes of them, as they are written."""
+        if self._unsent:
+            chunk = self._unsent.popleft()
+            self._unsent_frames -= chunk.frames
+            self.waiting_bytes -= len(chunk.data)
+        elif self._waiting:
+            frames = self._take_waiting(size)
+            chunk = _Chunk(self._encoding.encode(frames, self.last_taken + 1), len(frames))
         else:
-            while waiting and taken < size:
-                frame = waiting.popleft()
-                frames.append(frame)
-                taken += len(frame)
-        self.waiting_bytes -= taken
-        self.last_taken += len(frames)
+            return b""
+        self.last_taken += chunk.frames
         if self.stores_sent:
-            self._sent.extend(frames)
-            self._sent_bytes += taken
+            self._sent.append(chunk)
+            self._sent_bytes += len(chunk.data)
+            self._sent_frames += chunk.frames
             self._trim_sent(self._max_bytes, self._max_frames)
+        return chunk.data
+
+    def _take_waiting(self, size: int) -> list[bytes]:
+        if self.waiting_bytes <= size:
+            frames, self._waiting = self._waiting, []
+            self.waiting_bytes = 0
+            return frames
+        count = taken = 0
+        while count < len(self._waiting) and taken < size:
+            taken += len(self._waiting[count])
+            count += 1
+        frames = self._waiting[:count]
+        del self._waiting[:count]
+        self.waiting_bytes -= taken
         return frames
 
     def start_counting(self) -> None:
         """Give the next frame the number 1, and keep sent frames from now on."""
-        self.last_taken = -len(self._waiting)
+        self.last_taken = -self._waiting_frames
         self.stores_sent = True
 
     def acknowledge(self, number: int) -> None:
         """Drop all frames up to this number: they have arrived."""
-        sent, size = self._sent, 0
-        for _ in range(min(number - self._first_sent + 1, len(sent))):
-            size += len(sent.popleft())
-        self._sent_bytes -= size
+        count = min(number - self._first_sent + 1, self._sent_frames)
+        if count <= 0:
+            return
+        self._sent_frames -= count
+        self._skipped += count
+        while self._sent and self._sent[0].frames <= self._skipped:
+            chunk = self._sent.popleft()
+            self._skipped -= chunk.frames
+            self._sent_bytes -= len(chunk.data)
 
     def rewind(self, number: int) -> bool:
         """Send all frames after this number again; `False` if one of them is no longer there."""
         if not self._first_sent - 1 <= number <= self.last_taken:
             return False
-        while self.last_taken > number:
-            frame = self._sent.pop()
-            self._sent_bytes -= len(frame)
-            self._waiting.appendleft(frame)
-            self.waiting_bytes += len(frame)
-            self.last_taken -= 1
         self.acknowledge(number)
+        self._cut_skipped()
+        self._unsent.extendleft(reversed(self._sent))
+        self._unsent_frames += self._sent_frames
+        self.waiting_bytes += self._sent_bytes
+        self.last_taken = number
+        self._sent.clear()
+        self._sent_bytes = self._sent_frames = 0
         return True
 
     def trim(self) -> None:
         """Keep the newest frames that fit, because no client reads; a client that requests others sees the gap."""
-        frames = max(0, self._max_frames - len(self._waiting))
-        self._trim_sent(self._max_bytes - self.waiting_bytes, frames)
-        while self.waiting_bytes > self._max_bytes or len(self._waiting) > self._max_frames:
-            self.waiting_bytes -= len(self._waiting.popleft())
-            self.last_taken += 1
+        self._trim_sent(self._max_bytes - self.waiting_bytes, max(0, self._max_frames - self._waiting_frames))
+        while self.waiting_bytes > self._max_bytes or self._waiting_frames > self._max_frames:
             self.has_gap = True
+            if self._unsent:
+                chunk = self._unsent.popleft()
+                self._unsent_frames -= chunk.frames
+                self.waiting_bytes -= len(chunk.data)
+                self.last_taken += chunk.frames
+            else:
+                self._drop_waiting()
+
+    def _drop_waiting(self) -> None:
+        count = max(0, len(self._waiting) - self._max_frames)
+        size = self.waiting_bytes - sum(map(len, self._waiting[:count]))
+        while size > self._max_bytes:
+            size -= len(self._waiting[count])
+            count += 1
+        del self._waiting[:count]
+        self.waiting_bytes = size
+        self.last_taken += count
 
     def forget(self) -> None:
         """Drop everything, and start again with the next frame: the client knows that something is missing."""
         self.acknowledge(self.last_taken)
-        self.last_taken += len(self._waiting)
+        self.last_taken = self.newest
+        self._unsent.clear()
         self._waiting.clear()
-        self.waiting_bytes = 0
+        self._unsent_frames = self.waiting_bytes = 0
         self.has_gap = False
 
     @property
     def _first_sent(self) -> int:
-        return self.last_taken - len(self._sent) + 1
+        return self.last_taken - self._sent_frames + 1
 
     def _trim_sent(self, max_bytes: int, max_frames: int) -> None:
-        while self._sent and (self._sent_bytes > max_bytes or len(self._sent) > max_frames):
-            self._sent_bytes -= len(self._sent.popleft())
+        while self._sent and (self._sent_bytes > max_bytes or self._sent_frames > max_frames):
+            first = self._sent[0]
+            count = first.frames - self._skipped
+            if 8 * len(first.data) > self._max_bytes or 8 * count > self._max_frames:
+                # Too much of the window to be dropped whole.
+                self._cut_skipped()
+                offsets = self._encoding.offsets(self._sent[0].data)
+                by_size = bisect_left(offsets, self._sent_bytes - max_bytes)
+                count = min(count, max(by_size, self._sent_frames - max_frames))
+            self.acknowledge(self._first_sent + count - 1)
+            self._cut_skipped()
+
+    def _cut_skipped(self) -> None:
+        """Free the bytes of the frames that were dropped from the first sent chunk."""
+        if self._skipped:
+            data, count = self._sent[0]
+            rest = data[self._encoding.offsets(data)[self._skipped] :]
+            self._sent[0] = _Chunk(rest, count - self._skipped)
+            self._sent_bytes -= len(data) - len(rest)
+            self._skipped = 0

@@ -14,12 +14,12 @@ ABORT = "duologue.abort"
 WRITE = "duologue.write"
 """The key in the state of a WebSocket for a function that writes many texts at once."""
 
-Write: TypeAlias = Callable[[list[bytes]], asyncio.Event]
+Write: TypeAlias = Callable[[bytes], asyncio.Event]
 """Returns an event that is set while the client reads what is written."""
 
 
 def write_of(scope: Scope) -> Write | None:
-    """Return the function that writes many texts at once, if the web server has one."""
+    """Return the function that writes WebSocket frames, if the web server has one."""
     state: dict[str, Any] = scope.get("state") or {}
     return state.get(WRITE)
 

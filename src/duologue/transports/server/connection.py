@@ -72,7 +72,7 @@ class ServerConnection(BufferedTransport):
 
     def send(self, frame: bytes) -> None:
         if frame.startswith(PLAIN_NOTIFICATION):
-            self._send_plain([frame])
+            self.send_notifications([frame])
             return
         self._check_open()
         envelope = read_envelope(frame)
@@ -87,15 +87,14 @@ class ServerConnection(BufferedTransport):
     def send_many(self, frames: list[bytes]) -> None:
         begin = 0
         for index in [index for index, frame in enumerate(frames) if not frame.startswith(PLAIN_NOTIFICATION)]:
-            self._send_plain(frames[begin:index])
+            if begin < index:
+                self.send_notifications(frames[begin:index])
             self.send(frames[index])
             begin = index + 1
-        self._send_plain(frames[begin:])
+        if begin < len(frames):
+            self.send_notifications(frames[begin:])
 
-    def _send_plain(self, frames: list[bytes]) -> None:
-        """Send frames that begin with a method, and so answer nothing: they need not be parsed."""
-        if not frames:
-            return
+    def send_notifications(self, frames: list[bytes]) -> None:
         self._check_open()
         self.last_active = self._loop.time()
         size = sum(map(len, frames))

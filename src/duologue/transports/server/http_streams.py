@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from duologue.errors import ConnectionLost
 from duologue.jsonrpc.envelope import Envelope, PendingRequests, read_envelope
@@ -17,6 +17,7 @@ from duologue.transports.server.auth import RequestRejected
 from duologue.transports.server.connection import ServerConnection
 from duologue.transports.server.limits import Limits
 from duologue.transports.server.metrics import Metrics
+from duologue.transports.server.server_sent_events import AfterEvent, ServerSentEvents
 
 if TYPE_CHECKING:
     from duologue.transports.server.stream_reader import StreamReader
@@ -25,22 +26,11 @@ UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"'
 """How most libraries begin an update, up to the id of its session; another order of members takes the general path."""
 
 
-class AfterEvent(bytes):
-    """A frame that belongs after event number `after` of its session's own stream."""
-
-    after: int
-
-    def __new__(cls, frame: bytes, after: int) -> Self:
-        self = super().__new__(cls, frame)
-        self.after = after
-        return self
-
-
 class Stream:
     """The events of one stream, and its reader, if a client reads it."""
 
     def __init__(self, limits: Limits) -> None:
-        self.window = ReplayBuffer(limits.window_bytes, limits.window_frames, stores_sent=True)
+        self.window = ReplayBuffer(limits.window_bytes, limits.window_frames, ServerSentEvents, stores_sent=True)
         self.reader: StreamReader | None = None
 
 
@@ -93,6 +83,9 @@ class HttpServerConnection(ServerConnection):
         self._append(session, [frame], len(frame))
 
     def route_many(self, frames: list[bytes], size: int) -> None:
+        if min(frames).startswith(self._last_update) and max(frames).startswith(self._last_update):
+            self._append(self._last_session, frames, size)
+            return
         group: list[bytes] = []
         for frame in frames:
             if not frame.startswith(self._last_update):

@@ -12,7 +12,7 @@ from duologue.errors import InvalidRequest
 from duologue.jsonrpc.codec import serialize_error
 from duologue.transports.buffered import Wakeup
 from duologue.transports.server.auth import RequestRejected
-from duologue.transports.server.http_streams import AfterEvent, HttpServerConnection, Stream
+from duologue.transports.server.http_streams import HttpServerConnection, Stream
 
 HEADERS = [
     (b"content-type", b"text/event-stream"),
@@ -124,13 +124,9 @@ class StreamReader:
     def _coalesce(self) -> bytes:
         window = self._stream.window
         before = window.stored_bytes
-        frames = window.take(self._connection.limits.write_ahead)
+        events = window.take(self._connection.limits.write_ahead)
         self._connection.add_stored_bytes(window.stored_bytes - before)
-        numbered = enumerate(frames, window.last_taken - len(frames) + 1)
-        text = b"".join(frames)
-        if b"\n" in text or b"\r" in text or AfterEvent in map(type, frames):
-            return b"".join([_event(number, frame) for number, frame in numbered])
-        return b"".join([b"id: %d\ndata: %b\n\n" % each for each in numbered])
+        return events
 
     async def _write(self, send: Send, events: bytes) -> None:
         self.blocked_since = self._loop.time()
@@ -143,9 +139,3 @@ class StreamReader:
                 await self.wakeup.wait()
         except TimeoutError:
             await self._write(send, b":\n\n")
-
-
-def _event(number: int, frame: bytes) -> bytes:
-    after = b"after: %d\n" % frame.after if isinstance(frame, AfterEvent) else b""
-    # Outside of strings all whitespace is the same, and in strings there are no line ends.
-    return b"id: %d\n%bdata: %b\n\n" % (number, after, frame.replace(b"\n", b" ").replace(b"\r", b" "))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from typing import Any
 
 import httptools
@@ -31,27 +30,6 @@ MAX_FRAGMENTS = 1024 * 1024
 
 FLUSH_SECONDS = 5.0
 """For the last bytes to leave after the connection was closed."""
-
-
-TEXT = 0x81
-"""The first byte of a text message in one frame."""
-
-SHORT = 126
-"""Longer messages have their length after the second byte."""
-
-_MEDIUM = struct.Struct("!BBH")
-_LONG = struct.Struct("!BBQ")
-
-
-def _head(size: int) -> bytes:
-    """Return the head of a text message in one frame."""
-    if size < SHORT:
-        return bytes((TEXT, size))
-    return _MEDIUM.pack(TEXT, SHORT, size) if size < 1 << 16 else _LONG.pack(TEXT, SHORT + 1, size)
-
-
-_HEADS = [_head(size) for size in range(2048)]
-"""The heads of most messages: an agent that streams sends many small ones."""
 
 
 class HardenedHttpProtocol(HttpToolsProtocol):
@@ -159,7 +137,7 @@ class HardenedWebSocketProtocol(WebSocketsSansIOProtocol):
     """WebSocket with limits on the memory of one client."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
-        named["app_state"] = {**named["app_state"], WRITE: self.write_texts}
+        named["app_state"] = {**named["app_state"], WRITE: self.write_frames}
         super().__init__(*args, **named)
         self._app = self.app
         self.app = self._run
@@ -177,19 +155,15 @@ class HardenedWebSocketProtocol(WebSocketsSansIOProtocol):
         if self.close_timer is None:
             self.transport.abort()
 
-    def write_texts(self, texts: list[bytes]) -> asyncio.Event:
-        """Write each text as one message, all at once; return an event that is set while the client reads.
+    def write_frames(self, data: bytes) -> asyncio.Event:
+        """Write whole frames; return an event that is set while the client reads.
 
         Raises:
             ConnectionError: The client is gone.
         """
         if self.disconnected or self.close_sent or self.transport.is_closing():
             raise ConnectionResetError("the client is gone")
-        try:
-            pieces = [piece for text in texts for piece in (_HEADS[len(text)], text)]
-        except IndexError:
-            pieces = [piece for text in texts for piece in (_head(len(text)), text)]
-        self.transport.write(b"".join(pieces))
+        self.transport.write(data)
         return self.writable
 
     def start_keepalive(self) -> None:

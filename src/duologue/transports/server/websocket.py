@@ -29,6 +29,7 @@ from duologue.transports.server.connection import ServerConnection
 from duologue.transports.server.limits import Limits
 from duologue.transports.server.metrics import Metrics
 from duologue.transports.server.registry import ConnectionRegistry
+from duologue.transports.server.websocket_frames import WebSocketFrames, texts_of
 
 CLEAN_CLOSE = 1000
 PROTOCOL_ERROR = 1002
@@ -43,7 +44,7 @@ class WebSocketServerConnection(ServerConnection):
 
     def __init__(self, id: str, caller: str, limits: Limits, metrics: Metrics) -> None:
         super().__init__(id, caller, limits, metrics)
-        self.window = ReplayBuffer(limits.window_bytes, limits.window_frames, stores_sent=False)
+        self.window = ReplayBuffer(limits.window_bytes, limits.window_frames, WebSocketFrames, stores_sent=False)
         self.handler: WebSocketHandler | None = None
         self.flushes_at_once = False
         """Whether to write the next frame without delay: after a message of the client it is probably the response."""
@@ -74,7 +75,7 @@ class WebSocketServerConnection(ServerConnection):
             return
         if window.waiting_bytes > self.limits.write_ahead or (self.is_resumable and window.is_filling):
             self.is_congested = True
-        if self.flushes_at_once:
+        if self.flushes_at_once or len(frames) > 1:  # several were already collected by the agent
             self.flushes_at_once = False
             self.handler.flush(self)
         else:
@@ -156,7 +157,7 @@ class WebSocketHandler:
         connections: Where connections are opened and found again.
         caller: The authenticated caller.
         abort: Drops the TCP connection.
-        write: Writes many messages at once, if the web server can.
+        write: Writes frames at once, if the web server can.
 
     Attributes:
         blocked_since: When the write began that the client does not read; `None` while it reads.
@@ -172,7 +173,7 @@ class WebSocketHandler:
         write: Write | None = None,
     ) -> None:
         self._abort = abort
-        self._write_many = write
+        self._write_now = write
         self._writable: asyncio.Event | None = None
         self._is_idle = False
         self.wakeup = Wakeup()
@@ -240,7 +241,7 @@ class WebSocketHandler:
             try:
                 message = await run_offloaded(parse, frame)
             except Malformed as malformed:
-                await self._send_texts([serialize_error(malformed.id, malformed.error)])
+                await self._send_frame(serialize_error(malformed.id, malformed.error))
                 continue
             if message.method != INITIALIZE or not isinstance(message.id, (int, str)):
                 await self._close(PROTOCOL_ERROR, "the first message must be initialize")
@@ -274,7 +275,7 @@ class WebSocketHandler:
             connection.update_congestion()
             return connection
         metrics.lost += 1
-        await self._send_texts([control("lost", reason=reason)])
+        await self._send_frame(control("lost", reason=reason))
         await self._close(HISTORY_LOST, "history lost")
         return None
 
@@ -322,9 +323,9 @@ class WebSocketHandler:
         with suppress(OSError):  # the client is gone, as the reader will notice
             while True:
                 if self._control_frames:
-                    await self._send_texts([self._control_frames.pop(0)])
-                elif connection.handler is self and (frames := window.take(self._limits.write_ahead)):
-                    await self._send_texts(frames)
+                    await self._send_frame(self._control_frames.pop(0))
+                elif connection.handler is self and (data := window.take(self._limits.write_ahead)):
+                    await self._send_data(data)
                     connection.update_congestion()
                 elif self._close_code is not None:
                     await self._close(self._close_code, "taken over")
@@ -342,26 +343,28 @@ class WebSocketHandler:
 
     def flush(self, connection: WebSocketServerConnection) -> None:
         """Write at once, if the writer has nothing else to write; else let it write in its turn."""
-        if not self._is_idle or self._control_frames or self._write_many is None:
+        if not self._is_idle or self._control_frames or self._write_now is None:
             self.wakeup.set()
             return
         with suppress(OSError):  # the client is gone, as the reader will notice
-            self._writable = self._write_many(_as_texts(connection.window.take(self._limits.write_ahead)))
-            if self._writable.is_set():
+            self._writable = self._write_now(connection.window.take(self._limits.write_ahead))
+            if self._writable.is_set() and not connection.window.waiting_bytes:
                 connection.update_congestion()
             else:
                 self.wakeup.set()
 
-    async def _send_texts(self, frames: list[bytes]) -> None:
-        texts = _as_texts(frames)
-        if self._write_many is not None:
-            self._writable = self._write_many(texts)
+    async def _send_frame(self, frame: bytes) -> None:
+        await self._send_data(WebSocketFrames.encode([frame]))
+
+    async def _send_data(self, data: bytes) -> None:
+        if self._write_now is not None:
+            self._writable = self._write_now(data)
             if not self._writable.is_set():
                 await self._until_writable(self._writable)
             return
         self.blocked_since = self._loop.time()
-        for text in texts:
-            await self._send({"type": "websocket.send", "text": text.decode()})
+        for text in texts_of(data):
+            await self._send({"type": "websocket.send", "text": text})
         self.blocked_since = None
 
     async def _until_writable(self, writable: asyncio.Event) -> None:
@@ -377,12 +380,3 @@ class WebSocketHandler:
 def _examine(frame: bytes) -> Envelope | None:
     check_names(frame)
     return read_envelope(frame)
-
-
-def _as_texts(frames: list[bytes]) -> list[bytes]:
-    """Replace what is no UTF-8: an agent may have written anything, and a text frame must be text."""
-    try:
-        b"\n".join(frames).decode()
-    except UnicodeDecodeError:
-        return [frame.decode("utf-8", "replace").encode() for frame in frames]
-    return frames
