@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,9 @@ from duologue.transports.process.transport import ProcessTransport
 if TYPE_CHECKING:
     from duologue.transports.server.app import ServerApp
     from duologue.transports.server.run import ServerAddress
+
+RELAY_READ_AHEAD = 32 * 1024
+"""Output of an agent that waits here for a slow client; the rest stays in the pipe, where it costs no CPU."""
 
 
 def serve(arguments: argparse.Namespace) -> int:
@@ -54,6 +58,7 @@ def serve(arguments: argparse.Namespace) -> int:
         sys.stdout.write(f"{address.url(port, 'ws', made)}\n")
         sys.stdout.flush()
 
+    gc.freeze()  # what is imported stays: a collection need not examine it
     with errors_on_stderr():
         return asyncio.run(run(app, address, started, drain_seconds=arguments.drain_timeout))
 
@@ -104,5 +109,6 @@ def _opener(arguments: argparse.Namespace) -> OpenProcess:
         raise UsageError("only commands can be served, not a remote agent")
     on_stderr = safe(sys.stderr).write_bytes
     return open_with_dialect(
-        lambda: ProcessTransport(command, cwd=cwd, env=env, on_stderr=on_stderr), arguments.dialect
+        lambda: ProcessTransport(command, cwd=cwd, env=env, on_stderr=on_stderr, read_ahead=RELAY_READ_AHEAD),
+        arguments.dialect,
     )

@@ -14,7 +14,7 @@ from typing import Self
 from duologue.errors import AgentExited, ConnectionLost, StartError
 from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
 from duologue.sanitize import escape_bytes
-from duologue.transports.buffered import MAX_QUEUED_BYTES
+from duologue.transports.buffered import MAX_QUEUED_BYTES, READ_AHEAD
 from duologue.transports.process import environment
 from duologue.transports.process.child import Child, ShutdownTimeouts
 from duologue.transports.process.command import split_command
@@ -47,6 +47,7 @@ class ProcessTransport(LineStreamTransport):
         timeouts: How long stopping it may take.
         max_message_bytes: Longest frame that is received whole.
         max_queued_bytes: Output that may wait; four times as much ends the connection with `OutputLimitExceeded`.
+        read_ahead: Bytes of received frames that may wait for `receive` before reading pauses.
 
     Raises:
         CommandNotFound: On entering: no such command, or it cannot be run.
@@ -65,8 +66,9 @@ class ProcessTransport(LineStreamTransport):
         timeouts: ShutdownTimeouts | None = None,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
         max_queued_bytes: int = MAX_QUEUED_BYTES,
+        read_ahead: int = READ_AHEAD,
     ) -> None:
-        super().__init__(max_message_bytes=max_message_bytes, max_queued_bytes=max_queued_bytes)
+        super().__init__(max_message_bytes=max_message_bytes, max_queued_bytes=max_queued_bytes, read_ahead=read_ahead)
         self._command = command
         self._cwd = cwd
         self._env = environment.inherited(env) if inherit_env else environment.safe(env)

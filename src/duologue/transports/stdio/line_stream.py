@@ -40,6 +40,7 @@ class LineStreamTransport(BufferedTransport):
         max_message_bytes: Longest frame that is received whole.
         max_queued_bytes: Output that may wait; four times as much ends the connection with `OutputLimitExceeded`.
         output_stall: Seconds after which a connection ends whose waiting output makes no progress.
+        read_ahead: Bytes of received frames that may wait for `receive` before reading pauses.
     """
 
     def __init__(
@@ -48,8 +49,10 @@ class LineStreamTransport(BufferedTransport):
         max_message_bytes: int = MAX_MESSAGE_BYTES,
         max_queued_bytes: int = MAX_QUEUED_BYTES,
         output_stall: float | None = None,
+        read_ahead: int = READ_AHEAD,
     ) -> None:
         super().__init__(max_queued_bytes)
+        self._read_ahead = read_ahead
         self._input = InputProtocol(self)
         self._output = OutputProtocol(self)
         self._framer = LineFramer(max_message_bytes)
@@ -104,7 +107,7 @@ class LineStreamTransport(BufferedTransport):
         if self._framer.failure is not None:
             self._end(self._framer.failure)
         # A long line that is incomplete must not pause its own arrival.
-        elif self._unread_bytes > READ_AHEAD and self._frames:
+        elif self._unread_bytes > self._read_ahead and self._frames:
             self._pause()
 
     def _input_ended(self, error: Exception | None = None) -> None:
