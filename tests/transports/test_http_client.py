@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from duologue.errors import MessageTooLarge
-from duologue.transports.remote import http_connection
+from duologue.transports.remote import http_client, http_connection
 from duologue.transports.remote.http_client import HttpClient
 from duologue.transports.remote.http_connect import HttpConnector
 from duologue.transports.remote.http_connection import HttpConnection, HttpError, HttpRequest
@@ -260,6 +260,9 @@ class Draining(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         pass
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
     def get_write_buffer_size(self) -> int:
         self.unwritten = max(self.unwritten - 1, 0)
         return self.unwritten
@@ -398,3 +401,94 @@ async def test_a_connection_whose_request_was_cancelled_is_closed_and_not_used_a
         await asyncio.gather(task, return_exceptions=True)
         await until(lambda: scripted.ended == 1)
         assert (await client.request("GET", {})).body == b"ok"
+
+
+async def test_a_get_is_sent_again_if_the_server_closed_the_idle_connection_in_that_moment() -> None:
+    scripted = Scripted([OK, b""], [OK])
+    async with reached(scripted) as client:
+        await client.request("GET", {})
+        async with client.events({}, 5) as response:
+            assert (response.status, await response.read()) == (200, b"ok")
+
+    assert scripted.accepted == 2
+
+
+async def test_a_post_is_not_sent_again() -> None:
+    scripted = Scripted([OK, b""], [OK])
+    async with reached(scripted) as client:
+        await client.request("GET", {})
+        with pytest.raises(HttpError, match="closed the connection"):
+            await client.request("POST", {}, b"once")
+
+    assert scripted.bodies.count(b"once") == 1
+
+
+async def test_a_get_whose_response_had_begun_is_not_sent_again() -> None:
+    scripted = Scripted([OK, b"HTTP/1.1 200"], [OK])
+    async with reached(scripted) as client:
+        await client.request("GET", {})
+        with pytest.raises(HttpError, match="closed the connection"):
+            await client.request("GET", {})
+
+    assert scripted.accepted == 1
+
+
+async def test_a_request_waits_while_too_many_others_wait_for_their_responses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "MAX_REQUESTS", 2)
+    scripted = Scripted([HANG], [HANG], [OK])
+    async with reached(scripted) as client:
+        first, second = [asyncio.ensure_future(client.request("POST", {}, b"x")) for _ in range(2)]
+        await until(lambda: len(scripted.heads) == 2)
+        third = asyncio.ensure_future(client.request("POST", {}, b"y"))
+        await asyncio.sleep(0)
+        assert scripted.accepted == 2
+        first.cancel()
+        assert (await third).status == 200
+        second.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+
+
+async def test_a_request_does_not_wait_forever_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "MAX_REQUESTS", 1)
+    monkeypatch.setattr(http_client, "SEND_SECONDS", 0.05)
+    scripted = Scripted([HANG])
+    async with reached(scripted) as client:
+        first = asyncio.ensure_future(client.request("POST", {}, b"x", seconds=None))
+        await until(lambda: len(scripted.heads) == 1)
+        with pytest.raises(HttpError, match=r"1 requests wait for their responses; none came within 0\.05 s"):
+            await client.request("POST", {}, b"y")
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_too_many_event_streams_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "MAX_STREAMS", 1)
+    stream = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+    async with reached(Scripted([stream, HANG], [OK])) as client:
+        async with client.events({}, 5):
+            with pytest.raises(HttpError, match="1 event streams are open, which is the limit"):
+                async with client.events({}, 5):
+                    pass
+        async with client.events({}, 5) as response:
+            assert response.status == 200
+
+
+async def test_a_response_before_the_end_of_a_long_request_ends_the_connection() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+        with suppress(ConnectionError):
+            while await reader.read(65536):
+                pass
+        writer.close()
+        ended.set()
+
+    ended = asyncio.Event()
+    async with asyncio.timeout(30), await asyncio.start_server(serve, "127.0.0.1", 0, limit=1024) as server:
+        port = server.sockets[0].getsockname()[1]
+        client = HttpClient(RemoteEndpoint.of(f"http://127.0.0.1:{port}"), 1000)
+        answer = await client.request("POST", {}, b"x" * 20_000_000)
+        assert answer.status == 413
+        assert not client._idle
+        await client.aclose()
+        await ended.wait()

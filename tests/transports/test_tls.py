@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import pytest
 
 from duologue import Agent, Turn, connect
 from duologue.errors import ConnectError
-from duologue.transports.remote.url import TLSVerify
+from duologue.transports.remote.http_client import HttpClient
+from duologue.transports.remote.url import RemoteEndpoint, TLSVerify
 from duologue.transports.server.app import ServerApp
 from duologue.transports.server.auth import AccessControl
 from duologue.transports.server.limits import Limits
@@ -98,3 +100,34 @@ async def test_a_server_that_speaks_no_tls_is_not_reached_with_it(scheme: str, t
     async with serve(app, ServerAddress()) as port:
         with pytest.raises(ConnectError):
             await ask(f"{scheme}://127.0.0.1:{port}", tmp_path, None)
+
+
+async def test_a_slow_upload_is_no_silence_of_the_server(authority: Authority) -> None:
+    """The request takes longer than a server may be silent, but the server reads all the time."""
+    size = 6 * 1024 * 1024
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(authority.sign("127.0.0.1"))
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        for _ in range(size // 65536):
+            await reader.readexactly(65536)
+            await asyncio.sleep(0.05)  # the network
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        with suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+        ended.set()
+
+    ended = asyncio.Event()
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)  # or the system would read for the server
+    port = listening.getsockname()[1]
+    async with (
+        asyncio.timeout(120),
+        await asyncio.start_server(serve, sock=listening, ssl=context, limit=65536),
+    ):
+        client = HttpClient(RemoteEndpoint.of(f"https://127.0.0.1:{port}", trust=authority.file), 1000)
+        assert (await client.request("POST", {}, b"x" * size, seconds=2.5)).status == 200
+        await client.aclose()
+        await ended.wait()

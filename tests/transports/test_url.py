@@ -6,6 +6,7 @@ import logging
 import ssl
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -185,3 +186,21 @@ def test_a_secure_cookie_is_not_sent_in_the_clear() -> None:
 
     assert jar.header_for("https://localhost/acp") == "node=7"
     assert jar.header_for("http://localhost/acp") is None
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("wss://faß.example", "xn--fa-hia.example"),  # another host than `fass.example`
+        ("https://BÜCHER.example:8443/x", "xn--bcher-kva.example:8443"),
+        ("ws://例え.example", "xn--r8jz45g.example"),
+    ],
+)
+def test_a_host_name_is_looked_up_as_in_a_browser(url: str, host: str) -> None:
+    assert urlsplit(RemoteEndpoint.of(url).url).netloc == host
+    assert urlsplit(RemoteEndpoint.of(url).socket_url).netloc == host
+
+
+def test_a_name_that_no_host_can_have_is_an_error() -> None:
+    with pytest.raises(StartError, match="cannot be the name of a host"):
+        RemoteEndpoint.of("wss://ü..example")

@@ -373,6 +373,15 @@ async def _until(is_so: Any) -> None:
             await asyncio.sleep(0.01)
 
 
+async def test_a_small_window_is_acknowledged_in_time() -> None:
+    """The server waits at half of its window, and without an acknowledgement for seconds."""
+    async with running_server(builtin_agent(), Limits(window_bytes=32 * 1024)) as server:
+        async with asyncio.timeout(60), connect(server.ws, token=TOKEN) as agent:
+            turn = (await agent.new_session("/")).prompt("/stream 5000")
+
+            assert len([event async for event in turn]) >= 5000
+
+
 class Lines:
     """Write each frame as a line."""
 

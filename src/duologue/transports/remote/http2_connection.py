@@ -41,7 +41,6 @@ class Http2Connection(HttpConnection):
     def _start(self) -> None:
         self._state = _ClientState()
         self._stream = 0
-        self._unsent = b""
         self._max_unwritten = MAX_HEAD_BYTES
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -72,16 +71,17 @@ class Http2Connection(HttpConnection):
         names = [(":method", request.method), (":scheme", request.scheme)]
         names += [(":authority", request.authority), (":path", request.target)]
         names += [(name.lower(), value) for name, value in request.headers if name.lower() not in NOT_IN_HTTP2]
-        self._unsent = request.body or b""
+        self._unsent = memoryview(request.body or b"")
         self._max_unwritten = MAX_HEAD_BYTES + len(self._unsent)
         if request.body is not None:
             names.append(("content-length", str(len(request.body))))
         self._state.send_headers(self._stream, names, end_stream=not self._unsent)
+        self._flush()
         self._send_body()
 
     def _send_body(self) -> None:
         """Send as much of the body as the server accepts now."""
-        while self._unsent:
+        while self._unsent and not self._is_congested:
             capacity = min(
                 self._state.local_flow_control_window(self._stream),
                 self._state.max_outbound_frame_size,
@@ -90,8 +90,8 @@ class Http2Connection(HttpConnection):
             if capacity <= 0:
                 break
             part, self._unsent = self._unsent[:capacity], self._unsent[capacity:]
-            self._state.send_data(self._stream, part, end_stream=not self._unsent)
-        self._flush()
+            self._state.send_data(self._stream, bytes(part), end_stream=not self._unsent)
+            self._flush()
 
     def _flush(self) -> None:
         if not self.transport.is_closing():
@@ -102,10 +102,12 @@ class Http2Connection(HttpConnection):
         self._flush()
 
     def data_received(self, data: bytes) -> None:
+        self.has_answered = True
         self._last_active = self._loop.time()
         try:
             for event in self._state.receive_data(data):
                 self._on_event(event)
+            self._flush()
             self._send_body()
         except (h2.exceptions.ProtocolError, ValueError) as error:
             self.fail(f"the server sent no valid HTTP/2: {error}")
@@ -139,7 +141,7 @@ class Http2Connection(HttpConnection):
                 self._body_bytes += size  # with padding, which counts in the window
             case h2.events.StreamEnded():
                 if self._unsent:  # the stream stays open, because the rest of the request is not sent
-                    self._keeps_alive, self._unsent = False, b""
+                    self._keeps_alive, self._unsent = False, memoryview(b"")
                 self._is_complete = True
                 self.idle_since = self._loop.time()
             case h2.events.StreamReset(error_code=code) if not self._is_complete:

@@ -29,6 +29,12 @@ SEND_SECONDS = 60.0
 KEEPALIVE_SECONDS = 3.0
 """Servers close idle connections after five seconds; a request sent in that moment would be lost."""
 
+MAX_REQUESTS = 100
+"""Requests at the same time, each on a connection of its own; one more waits for a response to another."""
+
+MAX_STREAMS = 1025
+"""Event streams at the same time, each on a connection of its own: as many as a server allows, and one more."""
+
 MAX_ERROR_BYTES = 8 * 1024
 """Bytes read of an error response."""
 
@@ -89,6 +95,8 @@ class HttpClient:
         self._connector = HttpConnector(address)
         self._open: set[HttpConnection] = set()
         self._idle: list[HttpConnection] = []
+        self._requests = asyncio.Semaphore(MAX_REQUESTS)
+        self._streams = 0
         self._has_cookies = False
         self._loop = asyncio.get_running_loop()
         parts = urlsplit(address.url)
@@ -122,11 +130,24 @@ class HttpClient:
             HttpError: The request failed.
             MessageTooLarge: The response exceeds the limit.
         """
-        connection = await self._send(method, headers, content, seconds)
+        await self._acquire()
         try:
-            return HttpResponse(connection.status, connection.headers, await self._body(connection))
+            connection = await self._send(method, headers, content, seconds)
+            try:
+                return HttpResponse(connection.status, connection.headers, await self._body(connection))
+            finally:
+                self._release(connection)
         finally:
-            self._release(connection)
+            self._requests.release()
+
+    async def _acquire(self) -> None:
+        """Wait until another request may be sent."""
+        try:
+            async with asyncio.timeout(SEND_SECONDS if self._requests.locked() else None):
+                await self._requests.acquire()
+        except TimeoutError:
+            reason = f"{MAX_REQUESTS} requests wait for their responses; none came within {SEND_SECONDS:g} s"
+            raise HttpError(reason) from None
 
     @asynccontextmanager
     async def events(self, headers: Mapping[str, str], seconds: float | None) -> AsyncGenerator[HttpConnection]:
@@ -136,11 +157,17 @@ class HttpClient:
             HttpError: The request failed.
         """
         wanted = {"accept": "text/event-stream", "cache-control": "no-store", **headers}
-        connection = await self._send("GET", wanted, None, seconds)
+        if self._streams >= MAX_STREAMS:
+            raise HttpError(f"{MAX_STREAMS} event streams are open, which is the limit; close sessions first")
+        self._streams += 1
         try:
-            yield connection
+            connection = await self._send("GET", wanted, None, seconds)
+            try:
+                yield connection
+            finally:
+                self._release(connection)
         finally:
-            self._release(connection)
+            self._streams -= 1
 
     async def _send(
         self, method: str, headers: Mapping[str, str], content: bytes | None, seconds: float | None
@@ -150,20 +177,33 @@ class HttpClient:
         named = {**self._headers, **headers}
         if self._has_cookies and "cookie" not in named and (cookies := self._cookies.header_for(self._url)):
             named["cookie"] = cookies
-        connection = self._idle_connection()
-        if connection is None:
-            connection = await self._connector.connect()
-            self._open = {each for each in self._open if not each.closed.is_set()} | {connection}
         request = HttpRequest(method, self._scheme, self._authority, self._target, named.items(), content)
+        idle = self._idle_connection()
+        connection = idle or await self._new_connection()
+        try:
+            await self._try(connection, request, seconds)
+        except HttpError:
+            # The server may have closed an idle connection in this moment; only a GET may be sent twice.
+            if idle is None or idle.has_answered or not idle.closed.is_set() or method != "GET":
+                raise
+            connection = await self._new_connection()
+            await self._try(connection, request, seconds)
+        if connection.cookies:
+            self._cookies.store(self._url, connection.cookies)
+            self._has_cookies = True
+        return connection
+
+    async def _new_connection(self) -> HttpConnection:
+        connection = await self._connector.connect()
+        self._open = {each for each in self._open if not each.closed.is_set()} | {connection}
+        return connection
+
+    async def _try(self, connection: HttpConnection, request: HttpRequest, seconds: float | None) -> None:
         try:
             await connection.send(request, seconds)
         except BaseException:
             self._release(connection)
             raise
-        if connection.cookies:
-            self._cookies.store(self._url, connection.cookies)
-            self._has_cookies = True
-        return connection
 
     def _idle_connection(self) -> HttpConnection | None:
         while self._idle:

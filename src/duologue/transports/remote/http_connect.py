@@ -7,11 +7,11 @@ import base64
 import ssl
 from importlib.util import find_spec
 from typing import NamedTuple
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from duologue.transports.remote.http_connection import HttpConnection, HttpError, HttpRequest
-from duologue.transports.remote.url import RemoteEndpoint
+from duologue.transports.remote.url import RemoteEndpoint, ascii_host
 
 CONNECT_SECONDS = 10.0
 """For a server to accept a connection, through its proxy and with TLS."""
@@ -48,7 +48,7 @@ class HttpConnector:
 
     def __init__(self, address: RemoteEndpoint) -> None:
         parts = urlsplit(address.url)
-        self._host = _ascii_host(parts)
+        self._host = parts.hostname or ""
         self._port = parts.port or PORTS[parts.scheme]
         name = f"[{self._host}]" if ":" in self._host else self._host
         self.authority = name if parts.port is None else f"{name}:{self._port}"
@@ -122,11 +122,6 @@ async def _open(host: str, port: int, tls: ssl.SSLContext | None) -> HttpConnect
     return connection
 
 
-def _ascii_host(parts: SplitResult) -> str:
-    host = parts.hostname or ""
-    return host if host.isascii() else host.encode("idna").decode()
-
-
 def _proxy_for(scheme: str, names: set[str]) -> Proxy | None:
     proxies = getproxies()
     url = proxies.get(scheme) or proxies.get("all")
@@ -139,4 +134,4 @@ def _proxy_for(scheme: str, names: set[str]) -> Proxy | None:
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
         secret = f"Basic {base64.b64encode(pair).decode()}"
-    return Proxy(_ascii_host(parts), parts.port or PORTS[parts.scheme], parts.scheme == "https", secret)
+    return Proxy(ascii_host(parts.hostname), parts.port or PORTS[parts.scheme], parts.scheme == "https", secret)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
@@ -16,6 +17,9 @@ MAX_HEAD_BYTES = 256 * 1024
 
 CHUNK_FACTOR = 16
 """Bytes that each byte of a body may take: chunks of one byte are legal."""
+
+WRITE_BYTES = 64 * 1024
+"""Bytes of a request that are written at once; the rest follows as the server reads, which shows progress."""
 
 READ_AHEAD = 256 * 1024
 """Bytes of a body that may wait for `read` before the connection stops reading."""
@@ -47,6 +51,7 @@ class HttpConnection(SmallReads):
         idle_since: When the last response ended.
         unrequested: What the server sent before the first request, as it may in HTTP/2.
         closed: Set when the connection is closed.
+        has_answered: Something arrived since the last request was sent.
     """
 
     transport: asyncio.Transport
@@ -59,6 +64,7 @@ class HttpConnection(SmallReads):
         self.idle_since = 0.0
         self.unrequested = b""
         self.closed = asyncio.Event()
+        self.has_answered = False
         self._is_waiting_for_head = False
         self._is_complete = True
         self._keeps_alive = True
@@ -71,6 +77,9 @@ class HttpConnection(SmallReads):
         self._silence_seconds: float | None = None
         self._last_active = 0.0
         self._unwritten = 0
+        self._unsent = memoryview(b"")
+        """The part of the request's body that was not written yet."""
+        self._is_congested = False
         self._timer: asyncio.TimerHandle | None = None
         self._start()
 
@@ -80,7 +89,9 @@ class HttpConnection(SmallReads):
     @property
     def is_reusable(self) -> bool:
         """Whether the response was read completely, and the connection stays open for another request."""
-        is_read = self._is_complete and not self._body  # what is left would be read as part of the next response
+        is_read = (
+            self._is_complete and not self._body and not self._unsent
+        )  # what is left would be read as part of the next response
         if not is_read or not self._keeps_alive or self._failure is not None or self.transport.is_closing():
             return False
         return not self.transport.get_write_buffer_size()  # the server may never read the rest of the last request
@@ -99,7 +110,7 @@ class HttpConnection(SmallReads):
             self.fail("the server sent something before the request; is this an HTTP server?")
         self.headers, self.cookies = {}, []
         self._is_waiting_for_head = True
-        self._is_complete = False
+        self._is_complete = self.has_answered = False
         self._overhead = 0
         self._last_active = self._loop.time()
         self._silence_seconds = seconds
@@ -116,7 +127,16 @@ class HttpConnection(SmallReads):
         if request.body is not None:
             lines.append(f"content-length: {len(request.body)}")
         head = "\r\n".join([*lines, "\r\n"]).encode()
-        self.transport.write(head if request.body is None else head + request.body)
+        body = request.body or b""
+        self._unsent = memoryview(body)[WRITE_BYTES:]
+        self.transport.write(head + body[:WRITE_BYTES])
+        self._send_body()
+
+    def _send_body(self) -> None:
+        """Write as much of the body as the server reads without delay."""
+        while self._unsent and not self._is_congested:
+            part, self._unsent = self._unsent[:WRITE_BYTES], self._unsent[WRITE_BYTES:]
+            self.transport.write(part)
 
     async def read(self) -> bytes:
         """Return the next part of the body; empty at its end.
@@ -177,8 +197,23 @@ class HttpConnection(SmallReads):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        transport.set_write_buffer_limits(high=WRITE_BYTES)
+        with suppress(AttributeError, OSError):  # not on every system, and not for every kind of socket
+            # Megabytes that wait in the system would look like a request that was sent.
+            connected: socket.socket = transport.get_extra_info("socket")
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, WRITE_BYTES)
+
+    def pause_writing(self) -> None:
+        self._is_congested = True
+
+    def resume_writing(self) -> None:
+        """Write more; that the server reads counts as activity, which the size of a TLS buffer does not show."""
+        self._is_congested = False
+        self._last_active = self._loop.time()
+        self._send_body()
 
     def data_received(self, data: bytes) -> None:
+        self.has_answered = True
         if self._is_complete:
             self.unrequested += data[: READ_AHEAD - len(self.unrequested)]
             self._keeps_alive = False

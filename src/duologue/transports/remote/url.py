@@ -61,6 +61,9 @@ class RemoteEndpoint:
             raise StartError("a token in the query of a URL ends up in logs; write it as `#token=…`")
         if parts.username is not None or parts.password is not None:
             raise StartError("a password in a URL ends up in logs; send it in a header")
+        if not parts.netloc.isascii():
+            port = "" if parts.port is None else f":{parts.port}"
+            parts = parts._replace(netloc=ascii_host(parts.hostname or "") + port)
         plain = _PLAIN[parts.scheme]
         if "Authorization" in sent and plain == "http" and not is_loopback(parts.hostname or ""):
             _log.warning("the token for %s leaves this machine unencrypted; use wss:// or https://", parts.netloc)
@@ -95,6 +98,25 @@ class RemoteEndpoint:
             except OSError as error:  # also if its content is invalid
                 raise StartError(f"cannot use the certificates in {self.trust}: {error}") from None
         return context
+
+
+def ascii_host(host: str) -> str:
+    """Return the name of a host as it is looked up, by the rules of IDNA 2008 as in web browsers.
+
+    Raises:
+        StartError: It cannot be the name of a host.
+    """
+    if host.isascii():
+        return host
+    try:
+        import idna
+
+        return idna.encode(host, uts46=True).decode()
+    except ImportError:
+        hint = "pip install idna, or write it in ASCII, as `xn--…`"
+        raise StartError(f"the host name {host!r} needs one more package: {hint}") from None
+    except UnicodeError as error:
+        raise StartError(f"{host!r} cannot be the name of a host: {error}") from None
 
 
 def _split(url: str) -> SplitResult:

@@ -29,6 +29,7 @@ from duologue.transports.remote.websocket_connection import (
 )
 from duologue.transports.resume.buffers import AckCounter, SentFrames
 from duologue.transports.resume.protocol import (
+    ACKNOWLEDGE_BYTES,
     ACKNOWLEDGE_SECONDS,
     ControlMessage,
     ResumeNegotiation,
@@ -146,9 +147,14 @@ class WebSocketTransport(BufferedTransport):
             self._ack_timer = asyncio.get_running_loop().call_later(ACKNOWLEDGE_SECONDS, self._acknowledge)
 
     def _on_negotiated(self) -> None:
-        if self._negotiation.is_over and self._negotiation.grant is None:
-            self._window = SentFrames()  # nothing will be requested again
-            self.update_congestion()
+        if not self._negotiation.is_over:
+            return
+        if (grant := self._negotiation.grant) is not None:
+            # A server with a smaller window would wait for acknowledgements that come too late.
+            self._received = AckCounter(size=min(ACKNOWLEDGE_BYTES, grant.window_bytes // 8))
+            return
+        self._window = SentFrames()  # nothing will be requested again
+        self.update_congestion()
 
     def _on_control(self, name: str, message: ControlMessage) -> None:
         if name == "received" and self._window.acknowledge(message.count):

@@ -31,7 +31,7 @@ WINDOW_FRAMES = 10_000
 GRACE_SECONDS = 120.0
 """How long a server lets an agent continue without its client."""
 
-ACKNOWLEDGE_FRAMES = 2048
+ACKNOWLEDGE_FRAMES = 1024
 ACKNOWLEDGE_BYTES = 512 * 1024
 ACKNOWLEDGE_SECONDS = 5.0
 """Limits of what may stay unacknowledged: small against the window, and rare against the traffic."""
