@@ -191,15 +191,19 @@ def test_the_settings_of_editors_name_a_command_and_its_arguments() -> None:
         assert (server["command"][0], server["args"], server["env"]) == ("/", ["/path/to/notes_agent.py"], {})
 
 
-async def test_the_graph_reads_asks_before_it_deletes_and_has_a_mode(tmp_path: Path) -> None:
+@pytest.mark.parametrize("example", ["langgraph_agent", "pydantic_ai_agent"])
+async def test_an_agent_of_another_library_reads_asks_before_it_deletes_and_has_a_mode(
+    tmp_path: Path, example: str
+) -> None:
     old = tmp_path / "old.txt"
     old.write_text("old text")
-    async with program(EXAMPLES / "langgraph_agent.py", tmp_path) as (client, _):
+    async with program(EXAMPLES / f"{example}.py", tmp_path) as (client, _):
         client.answer_permission()
         session = await client.new()
         assert "old text" in await prompt(client, session, f"read {old}")
-        assert "reading" in str(client.of(v1.ToolCallUpdate))
-        assert "switch to edit" in await prompt(client, session, f"delete {old}")
+        assert "The result is" in await prompt(client, session, "/readme")
+        await prompt(client, session, f"delete {old}")
+        assert client.asked == []  # this mode only reads
         await client.set_mode(session, "edit")
         client.choose = "reject_once"
         assert "did not permit" in await prompt(client, session, f"delete {old}")
@@ -207,17 +211,7 @@ async def test_the_graph_reads_asks_before_it_deletes_and_has_a_mode(tmp_path: P
         client.choose = "allow_once"
         assert "deleted" in await prompt(client, session, f"delete {old}")
         assert not old.exists()
-        [first, *_] = client.asked
-        assert f"Delete {old}?" in str(first.tool_call.content)
-
-
-async def test_the_agent_made_with_pydantic_ai_has_a_mode_that_reads_only(tmp_path: Path) -> None:
-    async with program(EXAMPLES / "pydantic_ai_agent.py", tmp_path) as (client, _):
-        opened = await client.opened()
-        assert opened.modes is not None
-        assert [mode.id for mode in opened.modes.available_modes] == ["ask", "edit"]
-        assert "I have read it." in await prompt(client, opened.session_id, "/explain notes.md")
-        assert [call.title for call in client.of(v1.ToolCall)] == ['read_file(path="a")']
+        assert [asked.tool_call.raw_input for asked in client.asked] == [{"path": str(old)}] * 2
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,7 @@ from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
-    ModelResponse,
     SystemPromptPart,
-    TextPart,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
@@ -324,24 +322,21 @@ async def test_compacting_replaces_the_history_by_a_summary(tmp_path: Path) -> N
     seen: list[list[ModelMessage]] = []
 
     def answer(asked: str, messages: list[ModelMessage], info: AgentInfo) -> list[Piece]:
+        if asked == "User: remember 42\n\nAssistant: noted":
+            assert "keep numbers" in str(info.instructions)
+            return ["The user ", "said 42."]
         seen.append(list(messages))
         return ["noted"]
 
-    def summarize(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        assert "User: remember 42" in prompt_of(messages)
-        assert "Assistant: noted" in prompt_of(messages)
-        return ModelResponse(parts=[TextPart("The user said 42.")])
-
-    model = model_of(answer)
-    model.function = summarize
-    served = acp_agent(PydanticAgent(model, system_prompt="Be brief."))
+    served = acp_agent(PydanticAgent(model_of(answer), system_prompt="Be brief."), unstable={"usage"})
     async with asyncio.timeout(60), client_for(served, tmp_path, validate=True, **EVERYTHING) as client:
         session = await client.new()
         await client.prompt(session, "/compact")
         assert client.text == "There is nothing to compact."
         await client.prompt(session, "remember 42")
-        await client.prompt(session, "/compact")
-        assert client.text.endswith("The user said 42.")
+        ended = await client.prompt(session, "/compact keep numbers")
+        assert "The user said 42.\n\nThe model now sees this summary" in client.text
+        assert ended.usage is not None
         assert [update.status for update in client.of(v1.CompactionUpdate)] == ["in_progress", "completed"]
         await client.prompt(session, "which number?")
 

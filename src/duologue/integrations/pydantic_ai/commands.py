@@ -6,12 +6,13 @@ from typing import Any
 
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai.exceptions import AgentRunError, UserError
+from pydantic_ai.usage import RunUsage
 
 from duologue.agent.agent import Agent
 from duologue.agent.turn import Turn
 from duologue.errors import InvalidParams
 from duologue.integrations.pydantic_ai.history import as_text, compacted, load_history, save_history
-from duologue.integrations.pydantic_ai.run import RunOptions
+from duologue.integrations.pydantic_ai.run import RunOptions, report_tokens
 
 SUMMARIZE = (
     "Summarize this conversation between a user and an assistant for the assistant, who continues from the summary "
@@ -58,12 +59,18 @@ async def _compact(agent: PydanticAgent[Any, Any], options: RunOptions, turn: Tu
     compaction = turn.session.new_id("compaction")
     await turn.report_compaction(compaction, "in_progress")
     writer: PydanticAgent[None, str] = PydanticAgent(model, instructions=f"{SUMMARIZE}\n{argument}".strip())
+    usage = RunUsage()
     try:
-        summary = (await writer.run(as_text(history))).output
+        async with writer.run_stream(as_text(history), usage=usage) as stream:
+            async for piece in stream.stream_text(delta=True):
+                await turn.say(piece)
+            summary = await stream.get_output()
     except (AgentRunError, UserError) as error:
         await turn.report_compaction(compaction, "failed", error=str(error))
         await turn.say(f"The conversation was not compacted: {error}")
         return
+    finally:
+        report_tokens(turn, usage)
     save_history(turn.session, compacted(history, summary))
     await turn.report_compaction(compaction, "completed", summary=summary)
-    await turn.say(f"The model now sees this summary instead of {len(history)} messages:\n\n{summary}")
+    await turn.say(f"\n\nThe model now sees this summary instead of {len(history)} messages.")

@@ -111,7 +111,7 @@ class PydanticRun:
                     raise InternalError(f"{type(error).__name__}: {error}") from error
                 raise
             finally:
-                self._report_tokens()
+                report_tokens(self._turn, self._usage)
 
     async def _run(self, prompt: list[Content], earlier: list[ModelMessage]) -> str:
         options = self._options
@@ -219,18 +219,6 @@ class PydanticRun:
         save_history(self._turn.session, history)
         return "max_tokens" if reason == "length" else "end_turn"
 
-    def _report_tokens(self) -> None:
-        usage = self._usage
-        if usage.requests:
-            self._turn.tokens = TokenUsage(
-                total=usage.total_tokens,
-                input=usage.input_tokens,
-                output=usage.output_tokens,
-                thought=usage.details.get("reasoning_tokens"),
-                cached_read=usage.cache_read_tokens or None,
-                cached_write=usage.cache_write_tokens or None,
-            )
-
 
 class _TurnCapability(AbstractCapability[Any]):
     """Lets a run ask the user for approval, offers the tools of the mode only, and adds what the user sends."""
@@ -255,6 +243,19 @@ class _TurnCapability(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults:
         return await self._run.resolve(requests)
+
+
+def report_tokens(turn: Turn[Any], usage: RunUsage) -> None:
+    """Report the tokens of a run with the response of the turn."""
+    if usage.requests:
+        turn.tokens = TokenUsage(
+            total=usage.total_tokens,
+            input=usage.input_tokens,
+            output=usage.output_tokens,
+            thought=usage.details.get("reasoning_tokens"),
+            cached_read=usage.cache_read_tokens or None,
+            cached_write=usage.cache_write_tokens or None,
+        )
 
 
 def _arguments_of(call: ToolCallPart) -> dict[str, Any]:
