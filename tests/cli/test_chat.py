@@ -232,3 +232,19 @@ def test_a_line_says_what_a_silent_agent_is_doing(tmp_path: Path) -> None:
         console.type(":quit\r")
 
         assert console.wait() == 0
+
+
+def test_the_agent_is_started_again_and_its_messages_and_log_are_shown_on_request(tmp_path: Path) -> None:
+    with terminal(tmp_path, "chat") as console:
+        console.until("Connected to ")
+        console.type(":reload\r")
+        console.until("the agent was started again, and the session goes on")
+        console.type(":stderr\r")
+        console.until("stderr: on")
+        console.type(":wire\r")
+        console.until("wire: on")
+        console.type("hello\r")
+        console.until('  -> {"jsonrpc":"2.0"')
+        console.until("(end_turn")
+        console.type("\x04")
+        assert console.wait() == 0

@@ -304,3 +304,16 @@ def test_a_wrong_command_line_says_what_is_wrong(
 
     assert ended.returncode in (1, 2)
     assert message in ended.stderr
+
+
+def test_the_smallest_example_runs_as_the_tutorial_says(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples" / "smallest_agent.py"
+    with terminal(tmp_path, "dev", str(example)) as user:
+        user.until("Connected to answer")
+        user.type("hello\r")
+        user.until("You said: hello")
+        user.type(":reload\r")
+        user.until("opening a new one")
+        user.type("again\r")
+        user.until("You said: again")
+        leave(user)

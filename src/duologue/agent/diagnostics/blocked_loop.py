@@ -37,7 +37,7 @@ def report_blocked_loop(seconds: float = BLOCKED_SECONDS) -> Generator[None]:
                 return
             if answered.wait(seconds):
                 continue
-            where = _location_of(sys._current_frames().get(blocked_thread))
+            where = location_of(sys._current_frames().get(blocked_thread))
             if where:
                 _log.warning("the event loop is blocked, so the agent cannot answer or be cancelled: %s", where)
             while not answered.wait(seconds) and not is_over.is_set():
@@ -51,7 +51,7 @@ def report_blocked_loop(seconds: float = BLOCKED_SECONDS) -> Generator[None]:
         is_over.set()
 
 
-def _location_of(frame: FrameType | None) -> str:
+def location_of(frame: FrameType | None) -> str:
     """Return file, line and source of the author's innermost frame that the loop runs; nothing if the loop is idle."""
     found: FrameType | None = None
     while frame is not None and not frame.f_code.co_filename.startswith(_ASYNCIO):
