@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from duologue.cli.console.chat_commands import LOCAL_COMMANDS
+from duologue.cli.chat.local_commands import LOCAL_COMMANDS
 from duologue.cli.exit_codes import ExitCode
 from duologue.cli.parser import each_command
 

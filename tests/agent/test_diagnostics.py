@@ -206,6 +206,16 @@ async def test_so_does_one_of_a_tool_call_a_file_or_the_session(tmp_path: Path) 
         assert f"`{name}` was called without `await` at test_diagnostics.py:{line}" in await fails(tmp_path, answer)
 
 
+async def test_so_does_one_of_a_terminal(tmp_path: Path) -> None:
+    async def wait(turn: Turn[Settings]) -> None:
+        async with turn.terminal(sys.executable, "-c", "") as terminal:
+            terminal.wait()  # type: ignore[unused-coroutine]  # the mistake
+
+    error = await fails(tmp_path, wait)
+
+    assert f"`wait` was called without `await` at test_diagnostics.py:{line_of(wait, '.wait(')}" in error
+
+
 async def test_so_does_one_before_the_turn_is_stopped(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
         turn.say("x")  # type: ignore[unused-coroutine]  # the mistake

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
+from pathlib import Path
 
 from duologue import Agent, Turn
 
@@ -20,6 +22,12 @@ async def answer(turn: Turn) -> None:
             async with turn.tool("Bash", kind="execute", raw_input=given) as tool:
                 if await tool.request_permission():
                     await turn.run(*command, tool=tool)
+        case "wait" | "wait-and-write":
+            await asyncio.to_thread(Path(command[0]).read_text)  # a named pipe: until the test has written to it
+            if how == "wait-and-write":
+                await turn.files.write("note.txt", "new text\n")
+        case "say":
+            await turn.say(shlex.join(command))
         case "read":
             await turn.say("Before.")
             async with turn.tool("Look", kind="read", locations=["long.txt"]) as tool:

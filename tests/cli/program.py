@@ -111,12 +111,14 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(home: Path, *arguments: str, cwd: Path | None = None, **env: str) -> Generator[Terminal]:
-    """Run it on a terminal of 80 by 24."""
+def terminal(
+    home: Path, *arguments: str, cwd: Path | None = None, program: list[str] | None = None, **env: str
+) -> Generator[Terminal]:
+    """Run it, or another program, on a terminal of 80 by 24."""
     screen, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     process = subprocess.Popen(
-        [sys.executable, "-c", _ON_TERMINAL, *PROGRAM, *arguments],
+        [sys.executable, "-c", _ON_TERMINAL, *(PROGRAM if program is None else program), *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

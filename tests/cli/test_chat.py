@@ -187,7 +187,8 @@ def test_a_prompt_may_have_several_lines(tmp_path: Path, kind: str) -> None:
         console.until("Ctrl-D exits.")
         console.type("/echo one\\\r")
         console.type("two\r")
-        console.until("You said: one")
+        console.until("You said:")
+        console.until("one")
         console.until("two")
         console.until("(end_turn")
         console.type(":quit\r")
@@ -199,7 +200,8 @@ def test_alt_enter_starts_a_new_line(tmp_path: Path) -> None:
     with terminal(tmp_path, "chat") as console:
         console.until("›")
         console.type("/echo one\x1b\rtwo\r")
-        console.until("You said: one")
+        console.until("You said:")
+        console.until("two")
         console.until("(end_turn")
         console.type(":quit\r")
 

@@ -112,6 +112,7 @@ def test_a_print_a_failure_and_a_blocked_loop_are_shown_with_their_lines(tmp_pat
         user.until("  | INFO mine: a logged line")
         user.type("fail\r")
         shown = user.until("KeyError: 'missing'")
+        user.until("the agent answered with an error")
         user.type("forget\r")
         user.until(f"agent.py:{line_of('   forgotten()')}: RuntimeWarning: coroutine 'forgotten' was never awaited")
         user.type("block\r")

@@ -57,7 +57,7 @@ def test_piped_input_follows_the_prompt(tmp_path: Path) -> None:
     ended = shell(tmp_path, f"printf 'one\\ntwo\\n' | {RUN} '/echo review this'")
 
     assert ended.returncode == 0
-    assert ended.stdout.startswith("You said: review this\n\none\ntwo\n")
+    assert ended.stdout.startswith("You said:\n\n```\nreview this\n\none\ntwo\n```\n")
 
 
 def test_piped_input_alone_is_the_prompt(tmp_path: Path) -> None:
@@ -67,7 +67,9 @@ def test_piped_input_alone_is_the_prompt(tmp_path: Path) -> None:
 def test_a_redirected_file_follows_the_prompt(tmp_path: Path) -> None:
     (tmp_path / "diff").write_text("+ a line\n")
 
-    assert shell(tmp_path, f"{RUN} '/echo review this' < diff").stdout.startswith("You said: review this\n\n+ a line\n")
+    assert shell(tmp_path, f"{RUN} '/echo review this' < diff").stdout.startswith(
+        "You said:\n\n```\nreview this\n\n+ a line\n```\n"
+    )
 
 
 def test_a_prompt_from_a_file_is_followed_by_piped_input(tmp_path: Path) -> None:
@@ -127,7 +129,7 @@ def test_a_slow_pipeline_is_waited_for_and_a_line_says_so(tmp_path: Path) -> Non
         shown = process.stdout.read()
 
     assert notice.startswith("waiting for the end of stdin")
-    assert shown.startswith("You said: hello\n\nat last\n")
+    assert shown.startswith("You said:\n\n```\nhello\n\nat last\n```\n")
 
 
 @pytest.mark.parametrize("prompt", ["'/echo hello'", ""])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from duologue.cli.console.chat_commands import mentioned_files
+from duologue.cli.chat.local_commands import mentioned_files
 from duologue.cli.console.diff import diff_lines
 from duologue.cli.console.form_prompt import read_value
 from duologue.conversation.updates import FileChange

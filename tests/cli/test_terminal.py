@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.program import ACTING_AGENT, ODD_AGENT, terminal
+from tests.cli.program import ACTING_AGENT, ODD_AGENT, PROGRAM, terminal
 
 
 def test_the_diff_is_shown_before_the_question(tmp_path: Path) -> None:
@@ -60,22 +62,35 @@ def test_the_end_of_the_input_rejects_the_request(tmp_path: Path, kind: str) -> 
         ("xterm", "a", 0),
         ("xterm", "n", 5),
         ("xterm", "1", 0),
-        ("xterm", "5", 5),
+        ("xterm", "3", 5),
         ("xterm", "\x1b[B\n", 0),
-        ("xterm", "\x1b[A\x1b[A\r", 5),
-        ("xterm", "\x1bOB\x1b[A\x1b[A\n", 5),
+        ("xterm", "\x1b[A\r", 5),
+        ("xterm", "\x1bOB\x1b[A\n", 5),
         ("dumb", "y\n", 0),
-        ("dumb", "5\n", 5),
+        ("dumb", "3\n", 5),
     ],
 )
 def test_a_letter_a_number_and_the_arrow_keys_choose_an_answer(tmp_path: Path, kind: str, keys: str, code: int) -> None:
     with terminal(tmp_path, "run", "/write note.txt hello", TERM=kind) as console:
-        console.until("5. [n] Reject")
-        console.until("Your choice (")
+        console.until("3. [n] Reject")
+        console.until("m lists more): ")
         console.type(keys)
 
         assert console.wait() == code
     assert (tmp_path / "note.txt").exists() == (code == 0)
+
+
+@CAPABILITIES
+def test_rare_answers_are_listed_on_request(tmp_path: Path, kind: str) -> None:
+    with terminal(tmp_path, "run", "/write note.txt hello", TERM=kind) as console:
+        console.until("m lists more): ")
+        console.type("m" if kind == "xterm" else "m\n")
+        console.until("6. Always reject; the agent decides what that covers\n")
+        console.until("Your choice (")
+        console.type("6\n")
+
+        assert console.wait() == 5
+    assert not (tmp_path / "note.txt").exists()
 
 
 def test_keys_that_were_pressed_before_the_question_are_no_answer(tmp_path: Path) -> None:
@@ -153,6 +168,8 @@ def test_an_answer_for_the_directory_holds_in_later_runs(tmp_path: Path) -> None
     work = tmp_path / "work"
     work.mkdir()
     with terminal(tmp_path, "run", "/write note.txt hello", cwd=work) as console:
+        console.until("Your choice (")
+        console.type("m")
         console.until("3. Always allow for ")
         console.until("Your choice (")
         console.type("3")
@@ -239,17 +256,47 @@ def test_a_url_is_shown_in_full_with_its_host_before_the_user_agrees(tmp_path: P
         assert console.wait() == 0
 
 
-def test_each_answer_that_is_remembered_names_what_it_covers(tmp_path: Path) -> None:
+def test_each_answer_that_is_remembered_names_what_it_covers_and_nothing_wider(tmp_path: Path) -> None:
     with terminal(tmp_path, "run", "/run echo hello") as console:
-        asked = re.sub(r"\n    \| ", "", console.until("Your choice ("))
-        console.type("4")
+        usual = re.sub(r"\n    \| ", "", console.until("Your choice ("))
+        console.type("m")
+        more = re.sub(r"\n    \| ", "", console.until("1 to 6, arrow keys): "))
+        console.type("y")
 
         here = tmp_path.resolve()
-        assert f"  2. [a] Always allow in this session: execute echo hello in {here}\n" in asked
-        assert f"  3. Always allow for {here}, also in later sessions with this agent: the same\n" in asked
-        assert f"  4. Always allow in this session: `echo *` in {here}, with arguments that only show" in asked
-        assert "  5. Always allow; the agent decides what that covers\n" in asked
+        session = f"  2. [a] Always allow in this session: execute echo hello in {here}\n"
+        assert usual.endswith(f"  1. [y] Allow once\n{session}  3. [n] Reject\nYour choice (")
+        assert session in more
+        assert f"  3. Always allow for {here}, also in later sessions with this agent: the same\n" in more
+        assert "  4. Always allow; the agent decides what that covers\n" in more
+        assert "  6. Always reject; the agent decides what that covers\n" in more
+        assert "echo *" not in console.text
         assert console.wait() == 0
+
+
+def test_the_summary_is_not_glued_to_text_that_another_program_shows(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(UNENDED)
+    line = shlex.join([*PROGRAM, "run", "hi", "--", sys.executable, str(tmp_path / "agent.py")])
+    with terminal(tmp_path, program=["/bin/sh", "-c", f"{line} | cat > text"]) as console:
+        console.wait()
+
+        assert console.text.count("\n\n") == 0
+        assert re.fullmatch(r"(starting .*\n)?\n\(end_turn, .*\)\n", console.text)
+    assert (tmp_path / "text").read_text() == "no line end"
+
+
+UNENDED = """from duologue import Agent, Turn
+
+agent = Agent("unended")
+
+
+@agent.on_prompt
+async def answer(turn: Turn) -> None:
+    await turn.say("no line end")
+
+
+agent.run()
+"""
 
 
 @pytest.mark.fault("PRM-19")

@@ -130,7 +130,7 @@ def test_a_decision_on_an_unspecific_request_cannot_be_remembered(tmp_path: Path
 @pytest.mark.parametrize("padding", [" ", "x", "\u3000", "\u2003"])
 def test_wrapped_text_of_an_agent_does_not_look_like_ours(tmp_path: Path, padding: str) -> None:
     """Text is padded so that a terminal of 80 columns would put its end at the beginning of a line."""
-    imitations = ("  actions (1):", "  1. Reject", "Your choice (y, a, n, 1 to 5, arrow keys): ")
+    imitations = ("  actions (1):", "  1. Reject", "Your choice (y, a, n, 1 to 3, arrow keys): ")
     fake = [padding * columns + imitation for imitation in imitations for columns in range(30, 79)]
     call = {
         "title": padding * 61 + "  1. Reject",
@@ -140,17 +140,23 @@ def test_wrapped_text_of_an_agent_does_not_look_like_ours(tmp_path: Path, paddin
     }
     names = [{"optionId": "x", "name": padding * 20 + "  2. Reject", "kind": "allow_always"}, *OPTIONS]
     with asked(tmp_path, call, options=names) as console:
-        shown = console.until("1 to 5, arrow keys; v shows all): ")
+        shown = console.until("1 to 3, arrow keys; v shows all; m lists more): ")
+        console.type("m")
+        shown += console.until("1 to 5, arrow keys; v shows all): ")
         console.type("n\n")
         console.until("answer 0: no")
 
     shown = shown[shown.rindex("\nThe agent asks to: ") :]
     lines = [line for line in shown.split("\n") if not line.startswith("    ")]
     assert [line for line in lines if line.startswith("  actions")] == ["  actions (3):"]
-    assert [line[:5] for line in lines if re.match(r"  \d", line)] == ["  1. ", "  2. ", "  3. ", "  4. ", "  5. "]
+    assert [line[:5] for line in lines if re.match(r"  \d", line)] == [
+        *("  1. ", "  2. ", "  3. "),
+        *("  1. ", "  2. ", "  3. ", "  4. ", "  5. "),
+    ]
     assert "Reject" in next(line for line in lines if line.startswith("  5. "))
     # No line is longer than the terminal, so that none goes on in a line that it begins.
-    assert max(sum(1 if character.isascii() else 2 for character in line) for line in shown.split("\n")) <= 80
+    drawn = re.split(r"\n|(?=Your choice: )", shown)  # the answer replaces the line of the prompt
+    assert max(sum(1 if character.isascii() else 2 for character in line) for line in drawn) <= 80
 
 
 def test_the_message_of_a_url_elicitation_cannot_name_a_host(tmp_path: Path) -> None:

@@ -35,6 +35,9 @@ class TerminalHandle(ABC):
 
     part: TerminalPart | None = None
 
+    def __init__(self, session: Session[Any]) -> None:
+        self._session = session
+
     @abstractmethod
     async def output(self) -> TerminalOutputResult:
         """Return the kept output so far, and the exit if the command has ended."""
@@ -85,7 +88,7 @@ async def _open_hidden(
     from duologue.local.commands import RunningCommand  # with all that starts processes: later than the first session
 
     async with await RunningCommand.start(argv, cwd=cwd, env=env, output_limit=limit) as command:
-        yield _OwnTerminal(command)
+        yield _OwnTerminal(session, command)
 
 
 @asynccontextmanager
@@ -107,7 +110,7 @@ async def _open_shown(
         )
         session._cancellable[terminal_id] = command.kill
         sending = session._cleanup_tasks.start(stream.send())
-        yield _ShownTerminal(command, stream)
+        yield _ShownTerminal(session, command, stream)
     finally:
         session._cancellable.pop(terminal_id, None)
         await command.release()
@@ -132,6 +135,7 @@ async def _create_in_client(
 
 class _ClientTerminal(TerminalHandle):
     def __init__(self, session: Session[Any], terminal_id: str) -> None:
+        super().__init__(session)
         self.part = TerminalPart(terminal_id)
         self._client = session._client
         self._session_id = session.id
@@ -152,7 +156,8 @@ class _ClientTerminal(TerminalHandle):
 
 
 class _OwnTerminal(TerminalHandle):
-    def __init__(self, command: RunningCommand) -> None:
+    def __init__(self, session: Session[Any], command: RunningCommand) -> None:
+        super().__init__(session)
         self._command = command
 
     async def output(self) -> TerminalOutputResult:
@@ -168,8 +173,8 @@ class _OwnTerminal(TerminalHandle):
 
 
 class _ShownTerminal(_OwnTerminal):
-    def __init__(self, command: RunningCommand, stream: TerminalStream) -> None:
-        super().__init__(command)
+    def __init__(self, session: Session[Any], command: RunningCommand, stream: TerminalStream) -> None:
+        super().__init__(session, command)
         self.part = TerminalPart(stream.terminal_id)
         self._stream = stream
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from duologue.cli.console.safe_output import Style, say
@@ -34,7 +34,7 @@ LONGEST_FRAME = 1000
 STDERR = "|"
 """Mark of a line that the agent wrote to stderr."""
 
-Above: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
+Above: TypeAlias = Callable[[Callable[[], None]], None]
 """Shows something above the line that is being typed, as `LineEditor.above`."""
 
 
@@ -115,7 +115,7 @@ class LogView:
     async def _show_soon(self) -> None:
         while self._lines:
             seconds = FLOOD_SECONDS if len(self._lines) > FEW else 0.0
-            await self._above(self.show_now)
+            self._above(self.show_now)
             await asyncio.sleep(seconds)
 
     def show_now(self) -> None:
@@ -150,6 +150,15 @@ class WireView:
         elif self.is_on:
             text = escape_line(frame.decode("utf-8", "replace").rstrip("\n"), LONGEST_FRAME)
             self._show(text, "<-" if direction == "in" else "->")
+
+
+def toggle_view(name: str, log: AgentLog, view: LogView, wire: WireView) -> bool:
+    """Show or hide the `stderr` of an agent or the messages of its connection (`wire`); return True if it is shown."""
+    if name == "wire":
+        wire.is_on = not wire.is_on
+        return wire.is_on
+    log.show = view if log.show is None else None
+    return log.show is not None
 
 
 def show_line(line: str, mark: str = STDERR) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duologue.cli.arguments import change_mode, change_setting, find_choice
-from duologue.cli.console.chat_commands import settings_text
+from duologue.cli.chat.local_commands import settings_text
 from duologue.client.session import ClientSession
 from duologue.sanitize import escape_line
 

@@ -60,6 +60,7 @@ def _turn_of(coroutine: Any) -> Turn[Any] | None:
         return None
     from duologue.agent.files import Files
     from duologue.agent.session import Session
+    from duologue.agent.terminal import TerminalHandle
     from duologue.agent.tool_call import ToolCallHandle
     from duologue.agent.turn import Turn
 
@@ -71,7 +72,7 @@ def _turn_of(coroutine: Any) -> Turn[Any] | None:
             return owner._turn
         case Session():
             return owner._prompts.running_turn
-        case Files():
+        case Files() | TerminalHandle():
             return owner._session._prompts.running_turn
         case _:
             return None

@@ -34,7 +34,8 @@ async def hello(turn: Turn[BuiltinSettings], argument: str) -> None:
 @command("echo", "Say what you said, and what came with it", shows="the prompt's blocks", hint="text")
 async def echo(turn: Turn[BuiltinSettings], argument: str) -> None:
     """Answer a prompt that no other command matches."""
-    await turn.say(f"You said: {argument}\n" if argument else "You said nothing I could read as text.\n")
+    shown = f"\n\n{fenced(argument)}" if "\n" in argument else f" {argument}\n"  # Markdown would join the lines
+    await turn.say(f"You said:{shown}" if argument else "You said nothing I could read as text.\n")
     attached = [f"- {_described(block)}\n" for block in turn.prompt if not isinstance(block, TextContent)]
     if attached:
         await turn.say("\nWith it came:\n\n" + "".join(attached))

@@ -10,6 +10,7 @@ from pathlib import Path
 from duologue.agent.diagnostics.development import VARIABLE
 from duologue.cli.commands.chat import Chat
 from duologue.cli.console.line_reader import LineReader, is_interactive
+from duologue.cli.console.safe_output import say
 from duologue.cli.error_report import explain, without_stderr
 from duologue.cli.exit_codes import UsageError
 from duologue.cli.file_watcher import FileWatcher
@@ -87,7 +88,7 @@ class _Dev(Chat):
         self._reloads.start(self._watch_files())
         try:
             while not await self._has_run(reader):
-                self._print("waiting for a save; Ctrl-C exits\n")
+                say("waiting for a save; Ctrl-C exits\n")
                 await self._saved.wait()
         finally:
             await self._reloads.cancel(1.0)
@@ -116,7 +117,7 @@ class _Dev(Chat):
         super()._greet(agent)
         count = len(self._watcher.files)
         least = "" if self._watcher.is_complete else "the nearest "
-        self._print(f"Watching {least}{count:,} files; a save starts the agent again.\n")
+        say(f"Watching {least}{count:,} files; a save starts the agent again.\n")
 
     # --- saves
 
@@ -127,9 +128,9 @@ class _Dev(Chat):
             more = f" and {len(saved) - MOST_NAMED} more" if len(saved) > MOST_NAMED else ""
             if self._running_turn is not None:
                 self._screen.pause()
-                self._print(f"{names}{more} changed: the agent starts again after this turn (Ctrl-C cancels it)\n")
+                say(f"{names}{more} changed: the agent starts again after this turn (Ctrl-C cancels it)\n")
                 continue
-            await self._print_above(f"{names}{more} changed: starting the agent again\n")
+            self._print_above(f"{names}{more} changed: starting the agent again\n")
             if self._agent is None:
                 assert self._starting is not None
                 self._starting.cancel()
@@ -150,7 +151,7 @@ class _Dev(Chat):
             await self._reload(agent)
         except (DuologueError, UsageError) as error:
             self._has_failed, failure = agent.is_closed, error
-            await self._editor.above(lambda: self._fail(failure))
+            self._editor.above(lambda: self._fail(failure))
         else:
             self._reloads.start(self._report_exit(agent.connection))
 
@@ -160,27 +161,28 @@ class _Dev(Chat):
 
     # --- turns and commands
 
-    async def _turn(self, agent: RemoteAgent, line: str) -> None:
+    async def _turn(self, agent: RemoteAgent, line: str) -> bool:
         if self._reloading is not None:
             await asyncio.wait({self._reloading})
         if self._has_failed:
-            self._print(f"the agent does not run; {HOW_TO_START}\n")
-            return
+            say(f"the agent does not run; {HOW_TO_START}\n")
+            return False
         try:
-            await super()._turn(agent, line)
+            is_complete = await super()._turn(agent, line)
         except DuologueError:
             await self._reload_after_turn(agent)
             raise
         await self._reload_after_turn(agent)
+        return is_complete
 
     async def _reload_after_turn(self, agent: RemoteAgent) -> None:
         if self._saved.is_set():
             how = "was cancelled" if self._interrupts.count else "has ended"
-            self._print(f"the turn {how}: starting the agent again\n")
+            say(f"the turn {how}: starting the agent again\n")
             await self._begin_reload(agent)
 
     async def _chat_command(self, agent: RemoteAgent, line: str) -> None:
-        if line.strip() == "reload":
+        if line.strip() == "reload" and self._queue.is_idle:
             await self._begin_reload(agent)
         else:
             await super()._chat_command(agent, line)
@@ -197,9 +199,9 @@ class _Dev(Chat):
         """Report an agent that exits while no turn runs."""
         await connection.wait_closed()
         is_reloading = self._reloading is not None and not self._reloading.done()
-        if self._editor.is_reading and not is_reloading and isinstance(connection.cause, ConnectionLost):
+        if self._queue.is_idle and not is_reloading and isinstance(connection.cause, ConnectionLost):
             text = without_stderr(str(connection.cause), connection.cause)
-            await self._print_above(f"{text}; your next line starts the agent again\n")
+            self._print_above(f"{text}; your next line starts the agent again\n")
 
 
 def _is_cancelled() -> bool:

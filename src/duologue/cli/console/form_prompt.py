@@ -34,7 +34,7 @@ class FormPrompt:
         self._shown.pause()
         width = terminal_width()
         say("\n" + "\n".join(wrapped("The agent asks: ", escape_line(elicitation.message, 2000), width)) + "\n")
-        self._reader.discard_input()
+        self._reader.set_input_aside()
         if elicitation.url is not None:
             say("\n".join(wrapped("  Open this URL: ", escape_line(elicitation.url, None), width)) + "\n")
             say(f"  Host: {host_of(elicitation.url)}\n")

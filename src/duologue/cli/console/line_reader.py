@@ -21,7 +21,7 @@ MOST_IDLE_SECONDS = 10.0
 
 _KEY = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)
 _modes: dict[int, list[Any]] = {}
-"""Modes of the terminals that are read key by key now, to be restored at the end."""
+"""Modes of the terminals that are changed now, to be restored at the end."""
 
 
 class LineReader:
@@ -35,27 +35,46 @@ class LineReader:
         self.lock = asyncio.Lock()
         self._descriptor = descriptor
         self._buffer = b""
+        self._early = b""
+        """Input before a question could be answered: it was not meant for it."""
         self._has_ended = False
 
     async def read(self) -> str | None:
         """Return the next line without its line end; None at the end of the input."""
         while b"\n" not in self._buffer and not self._has_ended:
-            await self._readable()
-            data = os.read(self._descriptor, READ_SIZE)
-            self._buffer += data
-            self._has_ended = not data
+            self._buffer += await self._read_available()
         if not self._buffer:
             self._has_ended = not os.isatty(self._descriptor)  # on a terminal Ctrl-D ends one answer only
             return None
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode("utf-8", "replace").rstrip("\r")
 
-    def discard_input(self) -> None:
-        """Discard what was typed before the question was shown: it cannot be an answer to it."""
-        if os.isatty(self._descriptor):
+    def set_input_aside(self) -> None:
+        """Set aside what was typed before a question was shown: it cannot be an answer to it."""
+        if self.is_terminal:
+            self._set_aside(self._buffer + self._unread())
             self._buffer = b""
-            with contextlib.suppress(termios.error):
-                termios.tcflush(self._descriptor, termios.TCIFLUSH)
+
+    def take_early_input(self) -> str:
+        """Remove and return what was typed before a question could be answered."""
+        early, self._early = self._early, b""
+        return early.decode("utf-8", "replace")
+
+    def take_back_input(self) -> str:
+        """Read what was set aside as lines after all; return the beginning of its last line."""
+        self._buffer, self._early = self._early + self._buffer, b""
+        return self._buffer.rpartition(b"\n")[2].decode("utf-8", "replace")
+
+    def _set_aside(self, data: bytes) -> None:
+        self._early = (self._early + data)[-READ_SIZE:]
+
+    def _unread(self) -> bytes:
+        """Return what the terminal holds, also the beginning of a line."""
+        with restored_at_exit(self._descriptor) as before:
+            modes = [*before[:3], before[3] & ~termios.ICANON, *before[4:6], [*before[6]]]
+            modes[6][termios.VMIN] = modes[6][termios.VTIME] = 0
+            termios.tcsetattr(self._descriptor, termios.TCSANOW, modes)
+            return os.read(self._descriptor, READ_SIZE)
 
     @property
     def is_terminal(self) -> bool:
@@ -65,35 +84,33 @@ class LineReader:
     @contextlib.contextmanager
     def single_keys(self) -> Generator[None]:
         """Receive each key as it is pressed, without showing it, inside the block."""
-        before = termios.tcgetattr(self._descriptor)
-        keys = before.copy()
-        keys[3] = before[3] & ~(termios.ICANON | termios.ECHO)
-        _modes[self._descriptor] = before
-        termios.tcsetattr(self._descriptor, termios.TCSANOW, keys)
-        try:
+        with restored_at_exit(self._descriptor) as before:
+            keys = before.copy()
+            keys[3] = before[3] & ~(termios.ICANON | termios.ECHO)
+            termios.tcsetattr(self._descriptor, termios.TCSANOW, keys)
             yield
-        finally:
-            del _modes[self._descriptor]
-            termios.tcsetattr(self._descriptor, termios.TCSANOW, before)
 
     async def wait_until_idle(self) -> None:
-        """Discard keys until none is pressed for a moment: they were not meant for a question that was just shown."""
+        """Set keys aside until none is pressed for a moment: they were not meant for a question that was just shown."""
         loop = asyncio.get_running_loop()
         latest = loop.time() + MOST_IDLE_SECONDS
+        self._set_aside(self._buffer)
         self._buffer = b""
         with contextlib.suppress(TimeoutError):
             while loop.time() < latest and not self._has_ended:
                 async with asyncio.timeout(IDLE_SECONDS):
-                    await self.read_keys()
+                    self._set_aside(await self._read_available())
 
     async def read_keys(self) -> list[str]:
         """Return the keys that were pressed at once, inside `single_keys`; nothing at the end of the input."""
-        if self._has_ended:
-            return []
+        data = b"" if self._has_ended else await self._read_available()
+        return _KEY.findall(data.decode("utf-8", "replace"))
+
+    async def _read_available(self) -> bytes:
         await self._readable()
         data = os.read(self._descriptor, READ_SIZE)
         self._has_ended = not data
-        return _KEY.findall(data.decode("utf-8", "replace"))
+        return data
 
     async def _readable(self) -> None:
         loop = asyncio.get_running_loop()
@@ -110,7 +127,7 @@ class LineReader:
 
 async def choose(reader: LineReader, count: int, otherwise: str) -> int | None:
     """Ask for the number of one of `count` answers; return its index, None for any other input."""
-    reader.discard_input()
+    reader.set_input_aside()
     say(f"Your choice (a number; Enter {otherwise}): ")
     typed = await reader.read()
     if typed is None:
@@ -119,8 +136,22 @@ async def choose(reader: LineReader, count: int, otherwise: str) -> int | None:
     return int(choice) - 1 if choice.isdecimal() and 0 < int(choice) <= count else None
 
 
+@contextlib.contextmanager
+def restored_at_exit(descriptor: int) -> Generator[list[Any]]:
+    """Yield the modes of a terminal and restore them after the block, also if the program exits at once."""
+    before = termios.tcgetattr(descriptor)
+    is_outermost = descriptor not in _modes
+    _modes.setdefault(descriptor, before)
+    try:
+        yield before
+    finally:
+        if is_outermost:
+            del _modes[descriptor]
+        termios.tcsetattr(descriptor, termios.TCSANOW, before)
+
+
 def restore_terminals() -> None:
-    """Restore the modes of the terminals that are read key by key, before the program exits at once."""
+    """Restore the modes of the terminals that were changed, before the program exits at once."""
     for descriptor, mode in _modes.items():
         with contextlib.suppress(termios.error):
             termios.tcsetattr(descriptor, termios.TCSANOW, mode)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
-from duologue.cli.console.safe_output import safe
+from duologue.cli.console.safe_output import are_same, is_pipe, safe
 from duologue.sanitize import sanitize
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.live import Live
 
@@ -34,19 +36,36 @@ _FENCE_WIDTH = 200
 """Characters at the start of a line that are searched for a code fence."""
 
 
-def text_writer_for(out: TextIO, *, is_merged: bool = False) -> TextWriter:
-    """Return the best writer for this stream; `is_merged` if stderr goes to the same file or pipe."""
+class Draft(Protocol):
+    """Shows a paragraph while it grows."""
+
+    def draw(self, render: Callable[[int], str] | None) -> None:
+        """Show what `render` returns for a width, with styles; None when the paragraph is complete."""
+        ...
+
+
+def text_writer_for(out: TextIO, err: TextIO, draft: Draft | None = None) -> TextWriter:
+    """Return the best writer for this stream.
+
+    Args:
+        out: The stream.
+        err: The stream for everything else, which may go to the same terminal, file or pipe.
+        draft: Shows a growing paragraph; without it, the paragraph is drawn on the stream and erased.
+    """
     is_rich = out.isatty() and os.environ.get("TERM") != "dumb" and find_spec("rich") is not None
-    return MarkdownWriter(out) if is_rich else TextWriter(out, is_merged=is_merged)
+    return MarkdownWriter(out, draft) if is_rich else TextWriter(out, err)
 
 
 class TextWriter:
     """Writes the agent's text as it arrives; to a pipe or file of its own, that text alone."""
 
-    def __init__(self, out: TextIO, *, is_merged: bool = False) -> None:
+    def __init__(self, out: TextIO, err: TextIO | None = None) -> None:
         self._out = safe(out, is_exact=True)
-        self._is_shared = out.isatty() or is_merged
+        self._is_shared = out.isatty() or (err is not None and are_same(out, err))
+        self._terminal = safe(err) if err is not None and is_pipe(out) and err.isatty() else None
+        """Terminal of the other output, on which a program that reads the pipe may show the text."""
         self._is_in_line = False
+        self._is_parted = False
 
     def write(self, text: str) -> None:
         """Write one piece of text."""
@@ -54,11 +73,15 @@ class TextWriter:
             self._out.write(text)
             self._out.flush()
             self._is_in_line = not text.endswith("\n")
+            self._is_parted = False
 
     def pause(self) -> None:
-        """End the current line where other output follows in the same place."""
+        """End the current line where other output follows in the same place; the text in a pipe stays as it is."""
         if self._is_shared:
             self.separate()
+        elif self._terminal is not None and self._is_in_line and not self._is_parted:
+            self._is_parted = True
+            self._terminal.write("\n")
 
     def separate(self) -> None:
         """End the current line: what follows is another text."""
@@ -69,11 +92,12 @@ class TextWriter:
 class MarkdownWriter(TextWriter):
     """Renders Markdown: the current paragraph is drawn as it grows, and once more when it is complete."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: TextIO, draft: Draft | None = None) -> None:
         super().__init__(out)
         from rich.console import Console
 
         self._console = Console(file=self._out.trusted)
+        self._area = draft
         self._live: Live | None = None
         self._is_ending = False
         self._has_paragraph = False
@@ -98,7 +122,9 @@ class MarkdownWriter(TextWriter):
         self._has_paragraph = False
 
     def _draft(self) -> None:
-        if self._live is None:
+        if self._area is not None:
+            self._area.draw(self._drawn_text)
+        elif self._live is None:
             from rich.live import Live
 
             if self._has_paragraph:
@@ -114,6 +140,11 @@ class MarkdownWriter(TextWriter):
             )
             self._live.start()
 
+    def _drawn_text(self, width: int) -> str:
+        with self._console.capture() as captured:
+            self._console.print(SafeMarkdown(self._paragraph.newest(width, self._console.height)), width=width)
+        return ("\n" if self._has_paragraph else "") + captured.get()
+
     def _drawn(self) -> RenderableType:
         from rich.constrain import Constrain
 
@@ -126,6 +157,8 @@ class MarkdownWriter(TextWriter):
     def _render(self, paragraph: str) -> None:
         if not paragraph.strip():
             return
+        if self._area is not None:
+            self._area.draw(None)
         if self._live is not None:
             # Stopping it would draw everything again, and could not erase lines that scrolled off the screen.
             self._is_ending = True

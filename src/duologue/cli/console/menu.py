@@ -49,7 +49,7 @@ class Menu:
         return await (self._choose_by_key() if is_capable and self._reader.is_terminal else self._choose_by_line())
 
     async def _choose_by_line(self) -> int | str | None:
-        self._reader.discard_input()
+        self._reader.set_input_aside()
         say(self._prompt())
         while (typed := await self._reader.read()) is not None:
             chosen = self._meaning(typed.strip())

@@ -7,7 +7,7 @@ like a line of ours. Each answer begins with our own name for its kind, whatever
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -32,18 +32,25 @@ MOST_OPTIONS = 20
 """Options of the agent that are shown; further ones cannot be chosen here."""
 FIRST_ROWS, LAST_ROWS = 30, 8
 """Lines of the agent's text that are shown of its beginning and of its end; `v` shows all."""
+MORE = "m"
+"""Letter that lists the rare answers too."""
 SHORT = 60
 """Characters of an action that is named again in an answer; for a longer one the answer refers to the list."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One possible answer: its name, what it decides, and the letter that chooses it."""
+    """One possible answer: its name, what it decides, and the letter that chooses it.
+
+    Attributes:
+        is_rare: It is listed only if the user wants to see more answers.
+    """
 
     name: str
     decide: Callable[[], bool]
     key: str = ""
     is_allowing: bool = True
+    is_rare: bool = False
 
 
 class PermissionPrompt:
@@ -72,14 +79,18 @@ class PermissionPrompt:
         self._shown.pause()
         self._shown.asked(request.tool)
         answers, width = answers_to(request), terminal_width()
+        listed = usual_answers(answers)
         is_cut = _show_changes(request, MOST_LINES)
         lines = describe_request(request, width)
         has_hidden_rows = len(lines) < len(describe_request(request, width, is_whole=True))
         while True:
-            say("\n".join(lines) + "\n")
-            for number, answer in enumerate(answers, 1):
+            say("".join(f"{line}\n" for line in lines))
+            for number, answer in enumerate(listed, 1):
                 say("\n".join(wrapped(f"  {number}. ", _with_key(answer), width)) + "\n")
-            chosen = await self._choose(answers, is_cut or has_hidden_rows)
+            chosen = await self._choose(listed, is_cut or has_hidden_rows, has_more=len(listed) < len(answers))
+            if chosen == MORE:
+                listed, lines = answers, []
+                continue
             if chosen is None:
                 request.reject()
                 return
@@ -90,9 +101,11 @@ class PermissionPrompt:
             lines = describe_request(request, width, is_whole=True)
             is_cut = has_hidden_rows = False
 
-    async def _choose(self, answers: list[Answer], is_cut: bool) -> Answer | str | None:
+    async def _choose(self, answers: list[Answer], is_cut: bool, has_more: bool) -> Answer | str | None:
         keys = {answer.key: index for index, answer in enumerate(answers) if answer.key}
         others = {"v": "shows all"} if is_cut else {}
+        if has_more:
+            others[MORE] = "lists more"
         chosen = await Menu(self._reader, [answer.name for answer in answers], keys, others).choose()
         return answers[chosen] if isinstance(chosen, int) else chosen
 
@@ -128,14 +141,22 @@ def answers_to(request: PermissionRequest) -> list[Answer]:
     if not request.raw:
         options["allow_always"] = []  # `_remembered` has the same, and says what it covers
     always = [*_remembered(request), *options["allow_always"]]
+    always[1:] = [replace(each, is_rare=True) for each in always[1:]]
     allowing = [*_keyed("y", options["allow_once"]), *_keyed("a", always)]
-    rejecting = [*_keyed("n", options["reject_once"]), *options["reject_always"]]
+    never = [replace(each, is_rare=True) for each in options["reject_always"]]
+    rejecting = [*_keyed("n", options["reject_once"]), *never]
     return [*allowing, *rejecting, *options[""]] if request.is_shown_whole else rejecting
+
+
+def usual_answers(answers: list[Answer]) -> list[Answer]:
+    """Return the answers to list first: all of them, if that saves no more than one line."""
+    usual = [answer for answer in answers if not answer.is_rare]
+    return usual if len(answers) - len(usual) > 1 else answers
 
 
 def _keyed(key: str, answers: list[Answer]) -> list[Answer]:
     """Return the answers, with a letter for the first one."""
-    return [Answer(each.name, each.decide, key if at == 0 else "", each.is_allowing) for at, each in enumerate(answers)]
+    return [replace(answer, key="" if at else key) for at, answer in enumerate(answers)]
 
 
 def _with_key(answer: Answer) -> str:
@@ -150,10 +171,6 @@ def _remembered(request: PermissionRequest) -> Iterator[Answer]:
     yield Answer(f"{session}: {coverage_of(request)}", partial(request.allow, remember="session"))
     project = f"Always allow for {cwd}, also in later sessions with this agent: the same"
     yield Answer(project, partial(request.allow, remember="project"))
-    for rule in request.offered_rules:
-        if rule != request.command:  # already in the list
-            covered = f"`{escape_line(rule, None)}`{_directories(request)}, with arguments that only show text or files"
-            yield Answer(f"{session}: {covered}", partial(request.allow, remember="session", rule=rule))
 
 
 def coverage_of(request: PermissionRequest) -> str:

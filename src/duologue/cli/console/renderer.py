@@ -12,8 +12,8 @@ from duologue.cli.console.agent_terminals import AgentTerminals, OutputSource
 from duologue.cli.console.diff import MOST_LINES, short_path, styled_diff
 from duologue.cli.console.live_output import MOST_LINES as LAST_LINES
 from duologue.cli.console.live_output import LiveOutput, end_of
-from duologue.cli.console.markdown import text_writer_for
-from duologue.cli.console.safe_output import Style, are_same, safe
+from duologue.cli.console.markdown import Draft, text_writer_for
+from duologue.cli.console.safe_output import Style, safe
 from duologue.cli.console.shown_text import BoundedDict, ShownText
 from duologue.cli.console.summaries import TurnSummary, describe_content, title_of
 from duologue.cli.exit_codes import ExitCode
@@ -93,6 +93,7 @@ class ConsoleOutput:
         terminals: Commands that run on this side, shown by tool calls.
         may_show_output: Returns whether the output of commands can be shown now.
         is_verbose: Show the results of tools in full.
+        draft: Shows a paragraph while it grows; without it, it is drawn on `out`.
 
     Attributes:
         written_at: Time of the monotonic clock at which something was shown last.
@@ -107,8 +108,9 @@ class ConsoleOutput:
         may_show_output: Callable[[], bool] = lambda: True,
         *,
         is_verbose: bool = False,
+        draft: Draft | None = None,
     ) -> None:
-        self._writer = text_writer_for(out, is_merged=are_same(out, err))
+        self._writer = text_writer_for(out, err, draft)
         self._err = safe(err)
         self._marks, self._plan_marks = (MARKS, PLAN_MARKS) if self._err.has_symbols else (ASCII_MARKS, ASCII_MARKS)
         self._is_verbose = is_verbose
@@ -174,11 +176,11 @@ class ConsoleOutput:
             self._line("the agent sent no text", YELLOW)
         self._line(report.text, DIM)
 
-    def silent(self, seconds: float) -> None:
-        """Show what the agent is doing although nothing was shown for a while."""
+    @property
+    def doing(self) -> str:
+        """The tool call that runs now, or that the agent is silent."""
         running = [title for status, title in self._states.values() if status in ("pending", "in_progress")]
-        doing = f"running: {running[-1]}" if running else "waiting for the agent"
-        self._line(f"{doing} ({seconds:.0f} s)", DIM)
+        return f"running: {running[-1]}" if running else "waiting for the agent"
 
     def unchecked(self, acts: list[str]) -> None:
         """Show what the agent did without asking and without the files and terminals of this client."""

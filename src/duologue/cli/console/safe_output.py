@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import sys
 from codecs import getincrementaldecoder
 from enum import IntEnum
@@ -180,3 +181,11 @@ def are_same(out: TextIO, err: TextIO) -> bool:
     except (OSError, ValueError):
         return False
     return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
+
+
+def is_pipe(stream: TextIO) -> bool:
+    """Return True if the stream goes to another program, as after `| cat`."""
+    try:
+        return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False

@@ -23,8 +23,11 @@ LOCAL_COMMANDS = {
     "reload": ("", "start the agent again, and continue the session if the agent can"),
     "stderr": ("", "show or hide what the agent writes to stderr"),
     "wire": ("", "show or hide the messages of the connection"),
+    "queue": ("", "list the prompts that wait until the turn has ended"),
+    "edit": ("[N] [TEXT]", "edit a queued prompt, the last one without N; with TEXT, replace it"),
+    "drop": ("[N]", "drop a queued prompt, the last one without N; `:drop all` drops them all"),
     "usage": ("", "show how full the context is, and the tokens and cost so far"),
-    "cancel": ("", "cancel work of the agent between turns; during a turn, press Ctrl-C"),
+    "cancel": ("", "cancel the turn (or press Ctrl-C), or work of the agent between turns"),
     "quit": ("", "exit (or press Ctrl-D)"),
 }
 """Commands of the chat itself begin with a colon, so that they never collide with those of an agent."""
