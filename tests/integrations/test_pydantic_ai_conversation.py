@@ -411,9 +411,9 @@ async def test_a_client_without_forms_is_not_offered_to_edit_and_always_says_wha
         [asked] = client.asked
         assert [option.name for option in asked.options] == [
             "Allow once",
-            "Always allow delete_file with these arguments",
+            "Always allow with these arguments",
             "Reject",
-            "Always reject delete_file with these arguments",
+            "Always reject with these arguments",
         ]
 
 

@@ -14,13 +14,9 @@ from duologue.agent.turn import Turn
 from duologue.errors import RequestError
 from duologue.integrations.tool_calls import to_json, tool_title
 from duologue.protocol.values import PermissionOption
-from duologue.sanitize import escape_line, shorten
 
 EDIT = "edit_arguments"
 """Id of the option that lets the user edit the arguments."""
-
-MOST_OF_NAME = 60
-"""Characters of a tool's name in the name of an option."""
 
 
 def approval_options(covered: str, *, can_edit: bool = False) -> list[PermissionOption]:
@@ -57,8 +53,7 @@ async def request_approval(
         remember_as: What an "always" answer covers; see `ToolCallHandle.request_permission`.
     """
     can_edit = can_edit and turn.client_capabilities.forms and bool(_editable(arguments))
-    covered = f"{escape_line(shorten(name, MOST_OF_NAME))} with these arguments"
-    options = approval_options(covered, can_edit=can_edit)
+    options = approval_options("with these arguments", can_edit=can_edit)
     chosen = await tool.request_permission_option(options=options, remember_as=remember_as)
     if chosen is None or not chosen.kind.startswith("allow"):
         await tool.update(status="failed")
