@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +164,27 @@ async def test_agents_made_with_this_package_say_that_tokens_are_of_the_turn(tmp
         await forked.prompt("go")
 
         assert (forked.usage.total, forked.usage.provenance) == (3, "partial")
+
+
+def test_the_example_of_counting_shows_what_its_page_says() -> None:
+    root = Path(__file__).parents[2]
+    program = root / "examples" / "count_usage.py"
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    shown = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=True, env=env)
+
+    assert shown.stdout in (root / "docs" / "how-to" / "count-usage.md").read_text("utf-8")
+
+
+async def test_the_usage_of_the_example_agent_adds_up(tmp_path: Path) -> None:
+    program = Path(__file__).parents[2] / "examples" / "usage_agent.py"
+    async with (
+        asyncio.timeout(30),
+        connect([sys.executable, str(program)]) as remote,
+        remote.new_session(tmp_path) as session,
+    ):
+        turns = [(await session.prompt("hello")).usage for _ in range(2)]
+
+        assert [(turn.total, turn.provenance, turn.cost) for turn in turns if turn] == [
+            (22, "reported_per_turn", 6.6e-05)
+        ] * 2
+        assert (session.usage.total, session.usage.cost, session.usage.used) == (44, 0.000132, 11)

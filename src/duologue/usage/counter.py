@@ -90,6 +90,8 @@ class UsageCounter:
         self._requests: TokenCounts | None = None
         self._cost_before = self._cost
         """Cost of the session when the running turn began; `None`: not known."""
+        self._has_cost = False
+        """A cost was reported in the running turn."""
         if state is not None:
             self.restart()
         if habit is not None:
@@ -142,6 +144,7 @@ class UsageCounter:
             self._warn(f"the context has {used:,} tokens, and its size is {size:,}")
         if cost is not None:
             self._add_cost(cost, currency)
+            self._has_cost = is_in_turn
         if not is_in_turn:
             self._cost_before = self._cost
 
@@ -155,7 +158,7 @@ class UsageCounter:
         if meaning is not None:
             self._change_meaning(meaning)
         state = self.state
-        cost = None if state.cost is None else self._turn_cost()
+        cost = self._turn_cost() if self._has_cost else None
         requests, self._requests = self._requests, None
         state.turns += 1
         if reported is None and requests is not None:
@@ -289,7 +292,7 @@ class UsageCounter:
         return round(state.finished_cost + state.cost, _DIGITS)
 
     def _turn_cost(self) -> float | None:
-        before, self._cost_before = self._cost_before, self._cost
+        before, self._cost_before, self._has_cost = self._cost_before, self._cost, False
         if before is None or self._cost_before is None:
             return None
         return round(self._cost_before - before, _DIGITS)

@@ -13,6 +13,9 @@ from duologue.cli.exit_codes import ExitCode
 from duologue.conversation import items
 from duologue.events import Event
 
+FORMAT = 1
+"""Version of the lines; new events and new fields do not change it."""
+
 
 class JsonLines:
     """Writes one line per event: `event` names its type; events of the agent have `raw`, their unchanged frame."""
@@ -22,7 +25,7 @@ class JsonLines:
 
     def opened(self, session_id: str, cwd: str) -> None:
         """Write the session's id and directory."""
-        self._write("Session", session_id=session_id, cwd=cwd)
+        self._write("Session", format=FORMAT, session_id=session_id, cwd=cwd)
 
     def show(self, event: Event) -> None:
         """Write one event."""
