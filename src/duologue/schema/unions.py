@@ -6,9 +6,9 @@ At run time such a union is a class, a marker for the decoder; for a type checke
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-from duologue.schema.base import Model, Other
+from duologue.schema.base import JsonObject, Model, Other
 from duologue.schema.lenient_errors import is_array, is_object
 
 
@@ -21,6 +21,8 @@ class WireUnion(metaclass=_WireUnionType):
     """Base of the four kinds of unions."""
 
     members: ClassVar[tuple[type, ...]] = ()
+    is_list: ClassVar[bool] = False
+    """The union is a list, and `member_of` returns the type of its items."""
 
     @classmethod
     def member_of(cls, value: Any) -> Any:
@@ -38,6 +40,7 @@ class TaggedUnion(WireUnion):
         unknown: The member that an object with an unknown tag is; None: it becomes an `Other`.
         required_field: A field that an object must have to be `unknown`; without it, it becomes an `Other`.
         other: The fields that an object must have to become an `Other`.
+        by_tag: The members by the value of their tag; `absent` by None.
     """
 
     tag: ClassVar[str]
@@ -46,19 +49,19 @@ class TaggedUnion(WireUnion):
     unknown: ClassVar[type[Model] | None] = None
     required_field: ClassVar[str | None] = None
     other: ClassVar[type[Model] | None] = None
-    _by_tag: ClassVar[dict[Any, type[Model] | None]]
+    by_tag: ClassVar[dict[Any, type[Model] | None]]
 
     def __init_subclass__(cls) -> None:
         absent = () if cls.absent is None else (cls.absent,)
         cls.members = (*cls.known, *absent, Other)
-        cls._by_tag = {None: cls.absent, **{member.__struct_config__.tag: member for member in cls.known}}
+        cls.by_tag = {None: cls.absent, **{member.__struct_config__.tag: member for member in cls.known}}
 
     @classmethod
     def member_of(cls, value: Any) -> Any:
-        if not is_object(value):
+        if not isinstance(value, dict):
             return None
-        tag = value.get(cls.tag)
-        return cls._by_tag.get(tag) if tag is None or isinstance(tag, str) else None
+        tag: Any = cast("JsonObject", value).get(cls.tag)
+        return cls.by_tag.get(tag) if tag is None or isinstance(tag, str) else None
 
 
 class KeyedUnion(WireUnion):
@@ -80,17 +83,18 @@ class KeyedListUnion(WireUnion):
     by_key: ClassVar[dict[str, type[Model]]]
     min_length: ClassVar[int] = 0
     members: ClassVar[tuple[type, ...]] = (list,)
-    _lists: ClassVar[dict[str, Any]]
-
-    def __init_subclass__(cls) -> None:
-        cls._lists = {key: list[member] for key, member in cls.by_key.items()}  # type: ignore[valid-type]  # a variable
+    is_list: ClassVar[bool] = True
 
     @classmethod
     def member_of(cls, value: Any) -> Any:
         if not is_array(value) or len(value) < max(cls.min_length, 1):
             return None
         first = value[0]
-        return next((cls._lists[key] for key in cls._lists if key in first), None) if is_object(first) else None
+        if isinstance(first, dict):
+            for key in cls.by_key:
+                if key in first:
+                    return cls.by_key[key]
+        return None
 
 
 class OpenUnion(WireUnion):
