@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from duologue.conversation.fields import convert_fields
 from duologue.conversation.settings import ConfigOption, Mode, Modes, Option
 from duologue.protocol.shared.settings import ConfigOptionConverter
 from duologue.schema import legacy, v1
 
-_config_options = ConfigOptionConverter(v1, id_field="id", other_id_field="config_id", group_field="group")
+
+def _make_select(option: ConfigOption, value: str, values: list[Any]) -> v1.SessionConfigSelect:
+    return v1.SessionConfigSelect(
+        id=option.setting_id,
+        name=option.name,
+        current_value=value,
+        options=values,
+        description=option.description,
+        category=option.category,
+        meta=option.meta,
+    )
+
+
+_config_options = ConfigOptionConverter(
+    v1, id_field="id", other_id_field="config_id", group_field="group", make_select=_make_select
+)
 config_option_to_wire: Callable[[ConfigOption], v1.SessionConfigOption] = _config_options.to_wire
 config_option_from_wire: Callable[[v1.SessionConfigOption], ConfigOption] = _config_options.from_wire
 

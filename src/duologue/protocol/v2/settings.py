@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import structs
 
@@ -14,7 +15,22 @@ from duologue.schema import v2
 MODE = "mode"
 """The id and the category of the config option that modes become."""
 
-_config_options = ConfigOptionConverter(v2, id_field="config_id", other_id_field="id", group_field="group_id")
+
+def _make_select(option: ConfigOption, value: str, values: list[Any]) -> v2.SessionConfigSelect:
+    return v2.SessionConfigSelect(
+        config_id=option.setting_id,
+        name=option.name,
+        current_value=value,
+        options=values,
+        description=option.description,
+        category=option.category,
+        meta=option.meta,
+    )
+
+
+_config_options = ConfigOptionConverter(
+    v2, id_field="config_id", other_id_field="id", group_field="group_id", make_select=_make_select
+)
 config_option_from_wire: Callable[[v2.SessionConfigOption], ConfigOption] = _config_options.from_wire
 
 
