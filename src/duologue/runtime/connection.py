@@ -213,18 +213,19 @@ class Connection:
         """
         if self._is_over:
             raise self._connection_lost()
-        if self._peer.pending >= self._max_pending:
-            await self._outgoing_requests.acquire_slot()
+        requests = self._outgoing_requests
+        if len(requests.open) >= self._max_pending:
+            await requests.acquire_slot()
             if self._is_over:
                 raise self._connection_lost()
-        call = self._outgoing_requests.start(method, params, on_result, on_release, on_late_result)
+        call = requests.start(method, params, on_result, on_release, on_late_result)
         try:
             call.id, frame = self._peer.request(method.name, params, call)
-            self._writer.send(frame)
+            is_congested = self._writer.send(frame)
             del frame  # it may be large, and the response may take long
             if self._capacity_event is not None:
                 self._wake_reader()
-            if self._transport.is_congested:
+            if is_congested:
                 await self._writer.drain()
             result: R = await call.future
             return result

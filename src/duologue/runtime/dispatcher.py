@@ -33,7 +33,7 @@ from duologue.runtime.pending_sessions import PendingSessions
 from duologue.runtime.queue_positions import QueuePosition
 from duologue.runtime.session_queues import SessionQueues
 from duologue.runtime.tasks import TaskScope, is_current
-from duologue.runtime.unread_bytes import UnreadBytes, size_of
+from duologue.runtime.unread_bytes import PLAIN_BYTES, UnreadBytes, size_of
 from duologue.runtime.writer import FrameWriter
 from duologue.sanitize import quote
 
@@ -93,8 +93,9 @@ class Dispatcher:
         """
         # Every update that a client reads comes through here, so this loop calls as little as it can.
         peer, queues, pending_sessions, fast_path = self._peer, self._queues, self._pending_sessions, self._fast_path
-        connection = self._connection
-        fast_path.refresh()
+        connection, handlers = self._connection, self._handlers
+        if fast_path.version != handlers.version:
+            fast_path.refresh()
         items, items_of = None, None
         for frame in frames:
             size = len(frame)
@@ -110,12 +111,13 @@ class Dispatcher:
                 or not ((size <= SHALLOW_BYTES and frame.isascii()) or is_well_formed(frame))
             ):
                 self._on_event(peer.receive(frame), frame)
-                fast_path.refresh()
+                if fast_path.version != handlers.version:
+                    fast_path.refresh()
                 continue
             peer.has_received = True
             params = known.params
             if pending_sessions.is_waiting or queues.queued_bytes > MAX_READ_BYTES:
-                self._accept(known.method, self._handlers.notifications[known.method], params, frame)
+                self._accept(known.method, handlers.notifications[known.method], params, frame)
                 continue
             session_id = getattr(params, "session_id", None)
             if items is None or session_id != items_of:
@@ -206,8 +208,11 @@ class Dispatcher:
             except RequestError as bad:
                 self._reject(id, bad)
                 return
-        size = size_of(frame)
-        if (busy := self._requests.rejection(size)) is not None:
+        size = len(frame)
+        if size > PLAIN_BYTES:
+            size = size_of(frame)
+        requests = self._requests
+        if requests.running_bytes + size > requests.max_bytes and (busy := requests.rejection(size)) is not None:
             self._reject(id, busy)
             return
         entry = self._handlers.requests.get(name)
@@ -215,7 +220,7 @@ class Dispatcher:
             other = self._handlers.other_requests
             if other is not None and name not in self._handlers.notifications:
                 self._take_position(None, None, context, message.params)
-                self._requests.start(context, id, None, other, message.params, size)
+                requests.start(context, id, None, other, message.params, size)
             else:
                 self._reject(id, MethodNotFound(f"no such method: {quote(name)}", data={"method": name}))
             return
@@ -227,12 +232,12 @@ class Dispatcher:
             self._reject(id, too_long if has_long_number(frame) else bad)
             return
         except Exception as error:
-            self._reject(id, self._requests.error_for(error, name))
+            self._reject(id, requests.error_for(error, name))
             return
         if name in self._handlers.positions:
             session_id = getattr(params, "session_id", None)
             self._take_position(session_id, self._handlers.positions[name], context, params)
-        self._requests.start(context, id, method, handler, params, size)
+        requests.start(context, id, method, handler, params, size)
 
     def _take_position(
         self, session_id: str | None, at_position: Callable[[Context, Any], Any] | None, context: Context, params: Any

@@ -29,19 +29,18 @@ class NotificationFastPath:
         decode: Decodes a frame to an object with `method`, `params`, the `handler`, and the `id`, which is unset in a
             notification. Raises for anything else. The caller must check what it does not:
             `jsonrpc.codec.is_well_formed`.
+        version: The version of the table of handlers that `decode` was built for.
     """
 
     def __init__(self, handlers: Handlers) -> None:
         self._handlers = handlers
-        self._seen: dict[str, NotificationEntry] = {}
+        self.version = 0
         self.decode: Callable[[bytes], Any] = _decode_nothing
 
     def refresh(self) -> None:
-        """Build the decoder again if the table of handlers has changed since the last call."""
+        """Build the decoder for the table of handlers as it is now."""
+        self.version = self._handlers.version
         table = self._handlers.notifications
-        if table == self._seen:
-            return
-        self._seen = dict(table)
         shapes = [_message_struct(name, entry) for name, entry in table.items() if _is_suitable(entry[0])]
         try:
             self.decode = strict_decoder_for(Union[tuple(shapes)]) if shapes else _decode_nothing  # noqa: UP007  # a list

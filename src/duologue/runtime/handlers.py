@@ -30,6 +30,7 @@ class Context(Struct, gc=False):
         id: The peer's id of this request, `None` for a notification.
         position: For a method in `Handlers.positions`: await it to wait for the notifications of the session that
             arrived before this request. `None` if there are none.
+        following: The actions to run after the response; `after_response` adds to them.
     """
 
     connection: Connection
@@ -37,18 +38,13 @@ class Context(Struct, gc=False):
     raw: bytes
     id: Id | None = None
     position: asyncio.Future[Any] | None = None
-    _after: list[Callable[[], Awaitable[None]]] | None = None
+    following: list[Callable[[], Awaitable[None]]] | None = None
 
     def after_response(self, action: Callable[[], Awaitable[None]]) -> None:
         """Run `action` after the response to this request has been written, and only if it is a result."""
-        if self._after is None:
-            self._after = []
-        self._after.append(action)
-
-    def take_after_response(self) -> list[Callable[[], Awaitable[None]]]:
-        """Return and forget the actions to run after the response; used by the connection."""
-        actions, self._after = self._after or [], None
-        return actions
+        if self.following is None:
+            self.following = []
+        self.following.append(action)
 
 
 RequestHandler: TypeAlias = Callable[[Context, P], Awaitable[R]]
@@ -69,13 +65,14 @@ class Handlers:
             plain function that is called at that position; `await context.position` returns its value.
         prepare: Called with the parameters of the first request before its handler is looked up, to register the
             handlers that follow from it. Returns the parameters to continue with, or raises a `RequestError`.
+        version: Number of changes made by `on` and `off`.
     """
 
     def __init__(self) -> None:
         self.requests: dict[str, tuple[Method[Any, Any], RequestHandler[Any, Any]]] = {}
         self.notifications: dict[str, NotificationEntry] = {}
         self.positions: dict[str, Callable[[Context, Any], Any] | None] = {}
-
+        self.version = 0
         self.prepare: Callable[[Raw | UnsetType], Raw | UnsetType] | None = None
         self._other_requests: RawHandler | None = None
         self._other_notifications: RawHandler | None = None
@@ -119,6 +116,7 @@ class Handlers:
                     table.requests[method.name] = (method, handler)
                 else:
                     table.notifications[method.name] = (method, handler)
+                table.version += 1
             return handler
 
         return register
@@ -129,6 +127,7 @@ class Handlers:
             entries = table.requests if isinstance(method, Method) else table.notifications
             entries.pop(method.name, None)
             table.positions.pop(method.name, None)
+            table.version += 1
 
     def copy(self) -> Handlers:
         """Make another table with the same entries.

@@ -64,6 +64,10 @@ class IncomingRequests:
         first_method: The method that the other requests have to wait for.
         max_bytes: The memory that running requests may take; further ones are rejected as busy.
         debug: Put the text of unexpected exceptions into error responses.
+
+    Attributes:
+        running_bytes: The memory that running requests take.
+        max_bytes: The memory that they may take.
     """
 
     def __init__(
@@ -83,18 +87,18 @@ class IncomingRequests:
         self._pending_sessions = writer.pending_sessions
         self.report = report
         self._first_method = first_method
-        self._max_bytes = max_bytes
-        self._running_bytes = 0
+        self.max_bytes = max_bytes
+        self.running_bytes = 0
         self._debug = debug
         self._running: dict[Id, _Running] = {}
         self._first_answered: asyncio.Future[bool] | None = None
 
     def rejection(self, size: int) -> RequestError | None:
         """Return the error for a request that would take too much memory together with the running ones."""
-        if not self._running_bytes or self._running_bytes + size <= self._max_bytes:
+        if not self.running_bytes or self.running_bytes + size <= self.max_bytes:
             return None
         return InternalError(
-            f"busy: the requests that are running take {self._running_bytes} of {self._max_bytes} bytes; "
+            f"busy: the requests that are running take {self.running_bytes} of {self.max_bytes} bytes; "
             f"send this one again when one of them has been answered"
         )
 
@@ -109,7 +113,7 @@ class IncomingRequests:
         if method is not None and method.opens_session:
             self._pending_sessions.opening_started()
         running = self._running[id] = _Running(context, method, session_id, is_first, self._first_answered, size)
-        self._running_bytes += size
+        self.running_bytes += size
         if context.method == self._first_method:
             self._first_answered = asyncio.get_running_loop().create_future()
         running.task = self._tasks.start(self._run(running, id, handler, params))
@@ -131,6 +135,7 @@ class IncomingRequests:
 
     async def _run(self, running: _Running, id: Id, handler: Handler, params: Any) -> None:
         running.has_started = True
+        context = running.context
         result: Any = None
         error: RequestError | None = None
         try:
@@ -138,26 +143,24 @@ class IncomingRequests:
                 self._cancel_beforehand(running)
             if running.gate is not None and not await asyncio.shield(running.gate):
                 raise InvalidRequest(f"{self._first_method} must come first")
-            result = await handler(running.context, params)
+            result = await handler(context, params)
         except BaseException as raised:
             if isinstance(raised, GeneratorExit) and not is_current(running.task):
                 raise  # the event loop is gone, and nothing can be answered
-            error = self.error_for(raised, running.context.method)
+            error = self.error_for(raised, context.method)
         del self._running[id]
-        frame, is_success = self._response(id, result, error, running.context.method)
+        frame, is_success = self._response(id, result, error, context.method)
         try:
-            if frame is not None:
-                self._writer.send(frame)
-                if self._writer.is_congested:
-                    await self._writer.drain()
+            if frame is not None and self._writer.send(frame):
+                await self._writer.drain()
         except Exception as lost:
-            _log.debug("the response to %s was not sent: %s", quote(running.context.method), quote(lost))
+            _log.debug("the response to %s was not sent: %s", quote(context.method), quote(lost))
         finally:
             self._finish(running, result, is_success)
             # Cleared in any case: an action often refers to its context, a cycle that the garbage collector cannot see.
-            following = running.context.take_after_response()
+            following, context.following = context.following, None
         if following and is_success:
-            await self._run_after(running.context.method, following)
+            await self._run_after(context.method, following)
 
     def _cancel_beforehand(self, running: _Running) -> None:
         """Answer a request that was cancelled before it started, unless its handler handles cancellation."""
@@ -176,7 +179,7 @@ class IncomingRequests:
 
     def _finish(self, running: _Running, result: Any, is_success: bool) -> None:
         method, session_id, pending_sessions = running.method, running.session_id, self._pending_sessions
-        self._running_bytes -= running.size
+        self.running_bytes -= running.size
         if running.is_first and session_id is not None:
             pending_sessions.request_finished(session_id, is_success=is_success)
         if method is not None and is_success and method.ends_session:

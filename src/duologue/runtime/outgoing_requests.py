@@ -21,7 +21,7 @@ from duologue.runtime.pending_sessions import PendingSessions
 from duologue.runtime.session_queues import SessionQueues
 from duologue.runtime.unread_bytes import UnreadBytes
 from duologue.schema.base import Method
-from duologue.schema.codec import decoder_for
+from duologue.schema.codec import decoder_for, strict_decoder_for
 
 _log = logging.getLogger("duologue.runtime")
 
@@ -84,7 +84,11 @@ class PendingRequest(Struct, eq=False):
 
 
 class OutgoingRequests:
-    """The requests that one connection has sent and that are not answered yet."""
+    """The requests that one connection has sent and that are not answered yet.
+
+    Attributes:
+        open: The requests without a response.
+    """
 
     def __init__(
         self, queues: SessionQueues, unread: UnreadBytes, pending_sessions: PendingSessions[Any], max_pending: int
@@ -94,7 +98,7 @@ class OutgoingRequests:
         self._pending_sessions = pending_sessions
         self._max_pending = max_pending
         self._loop = asyncio.get_running_loop()
-        self._open: set[PendingRequest] = set()
+        self.open: set[PendingRequest] = set()
         self._unreleased: set[PendingRequest] = set()
         """Answered requests whose response waits behind unhandled notifications of their session."""
         self._slots: deque[asyncio.Future[None]] = deque()
@@ -105,7 +109,7 @@ class OutgoingRequests:
         Raises:
             ConnectionLost: The connection ended meanwhile.
         """
-        while len(self._open) >= self._max_pending:
+        while len(self.open) >= self._max_pending:
             slot = self._loop.create_future()
             self._slots.append(slot)
             try:
@@ -130,7 +134,7 @@ class OutgoingRequests:
             TypeError: JSON cannot be read as the result type of the method.
         """
         if method.result not in _decoders:
-            _build_decoder(method.result)
+            _add_decoder(method.result)
         session_id: Any = getattr(params, "session_id", None)
         if method.in_order and not method.opens_session and session_id is not None:
             occupied_by = self._queues.current_handler(session_id)
@@ -142,7 +146,7 @@ class OutgoingRequests:
         is_first = session_id is not None and session_id not in self._pending_sessions.known
         future = self._loop.create_future()
         call = PendingRequest(method, session_id, is_first, on_result, on_release, on_late_result, future)
-        self._open.add(call)
+        self.open.add(call)
         if is_first and session_id is not None:
             self._pending_sessions.request_started(session_id)
         if method.opens_session:
@@ -189,17 +193,17 @@ class OutgoingRequests:
         # Answered at the moment of the cancellation, or failed while its caller still waited for capacity.
         if future.done() and not future.cancelled() and future.exception() is None:
             call.deliver_late(future.result())
-        if call in self._open:
+        if call in self.open:
             self._finish(call, None, False)
 
     def fail_all(self, lost: Callable[[], ConnectionLost], at_once: bool) -> None:
         """Fail every open request. Unless `at_once`, the notifications received before are handled first."""
-        for call in list(self._open):
+        for call in list(self.open):
             if not at_once and self._queues.has_backlog(call.session_id):
                 self._queues.put_barrier(call.session_id, call.settle, (None, lost()))
             else:
                 call.settle((None, lost()))
-                self._open.discard(call)
+                self.open.discard(call)
         for slot in self._slots:
             if not slot.done():
                 slot.set_exception(lost())
@@ -216,7 +220,7 @@ class OutgoingRequests:
 
         The others wait behind the backlog of their own session: for them reading may stay paused.
         """
-        return any(not self._waits_in_queue(call) for call in self._open)
+        return any(not self._waits_in_queue(call) for call in self.open)
 
     def _waits_in_queue(self, call: PendingRequest) -> bool:
         """Return True if notifications of its session, or for a prompt the reader of its turn, come first."""
@@ -234,7 +238,7 @@ class OutgoingRequests:
 
     def _finish(self, call: PendingRequest, result: Any, is_success: bool) -> str | None:
         """Remove an answered or abandoned request; return the session its response belongs to."""
-        self._open.discard(call)
+        self.open.discard(call)
         if self._slots:
             self._free_slot()
         session_id, pending_sessions = call.session_id, self._pending_sessions
@@ -261,10 +265,9 @@ def read_object(kind: Any, raw: Raw | UnsetType) -> Any:
     elif len(raw) > _CLEARLY_SMALL_BYTES:
         _check_size(raw)
     try:
-        decode = _decoders[kind]
-    except KeyError:
-        decode = _build_decoder(kind)
-    return decode(raw)
+        return _decoders[kind](raw)
+    except Exception:
+        return _add_decoder(kind)(raw)  # leniently, or with an error that names the path
 
 
 def _check_size(text: bytes) -> None:
@@ -273,10 +276,8 @@ def _check_size(text: bytes) -> None:
         raise InvalidParams(f"$: its values would take {size} bytes of memory (limit {MAX_VALUE_BYTES}); send fewer")
 
 
-def _build_decoder(kind: Any) -> Callable[[Any], Any]:
-    decode = _decoders[kind] = _unread if kind is Raw else decoder_for(kind)
+def _add_decoder(kind: Any) -> Callable[[Any], Any]:
+    """Keep the strict decoder of a type, and return the one for what that rejects."""
+    decode = decoder_for(kind)
+    _decoders[kind] = strict_decoder_for(kind)
     return decode
-
-
-def _unread(raw: Any) -> Any:
-    return raw

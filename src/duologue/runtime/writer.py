@@ -52,8 +52,8 @@ class FrameWriter:
         self._lost = lost
         self._is_closed = False
 
-    def send(self, frame: bytes) -> None:
-        """Queue a frame.
+    def send(self, frame: bytes) -> bool:
+        """Queue a frame; return whether to await `drain` before sending more.
 
         Raises:
             ConnectionLost: The peer no longer accepts frames.
@@ -67,6 +67,7 @@ class FrameWriter:
         except ConnectionLost:
             self.is_lost = True
             raise
+        return self._transport.is_congested
 
     def send_notification(self, method: str, session_id: str | None, frame: bytes) -> Awaitable[None] | None:
         """Queue a notification, or defer it if its session is not announced; return what to await before the next.
@@ -79,9 +80,9 @@ class FrameWriter:
         if self.pending_sessions.is_waiting and session_id is not None and self.pending_sessions.must_wait(session_id):
             self._defer(method, session_id, frame)
             return None
-        self.send(frame)
+        is_congested = self.send(frame)
         self._burst += len(frame)
-        if self._transport.is_congested:
+        if is_congested:
             return self.drain()
         if self._burst > BURST_BYTES:
             self._burst = 0
@@ -94,11 +95,6 @@ class FrameWriter:
             self.send(frame)
         except ConnectionLost:
             _log.debug("the peer is gone; a frame of %d bytes was not sent", len(frame))
-
-    @property
-    def is_congested(self) -> bool:
-        """Whether to await `drain` before sending more."""
-        return self._transport.is_congested
 
     async def drain(self) -> None:
         """Wait until the peer accepts more, or the connection ends.

@@ -155,6 +155,10 @@ class LineStreamTransport(BufferedTransport):
         if size >= COALESCED_BYTES:
             self._send_long(frame)
             return
+        if self._flush_immediately and not self._coalesced:
+            self._flush_immediately = False
+            self._write(frame + b"\n")
+            return
         self._coalesced.append(frame)
         self._coalesced_bytes += size + 1
         if self._flush_immediately:
