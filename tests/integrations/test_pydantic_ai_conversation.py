@@ -129,7 +129,8 @@ async def test_a_session_is_loaded_with_its_history_and_settings_after_a_restart
         return [f"{asked} is prompt {sum(isinstance(each, ModelRequest) for each in messages)}. "]
 
     def started() -> Any:
-        served = acp_agent(PydanticAgent(model_of(answer)), modes={"ask": RunMode(), "code": RunMode()})
+        modes = {"ask": RunMode(), "code": RunMode()}
+        served = acp_agent(PydanticAgent(model_of(answer)), modes=modes, unstable=True)
         served.persist_sessions(tmp_path / "sessions")
         return served
 
@@ -143,6 +144,11 @@ async def test_a_session_is_loaded_with_its_history_and_settings_after_a_restart
         assert loaded.modes.current_mode_id == "code"
         await client.prompt(session, "two")
         assert client.text == "one is prompt 1. two is prompt 2. "
+
+        fork = await client.fork(session)
+        await client.prompt(session, "three")
+        await client.prompt(fork, "four")
+        assert client.text.endswith("three is prompt 3. four is prompt 3. ")
 
 
 async def test_a_cancelled_turn_stays_in_the_history_with_its_open_calls_closed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -178,6 +179,31 @@ async def test_a_cancelled_turn_gives_back_what_it_did_not_take(tmp_path: Path, 
         assert (turn.stop_reason, steering.result().outcome) == ("cancelled", "prompt_required")
         await session.ask("go on")
         assert "use pytest" not in seen[-1]
+
+
+@ADAPTERS
+async def test_at_any_moment_a_text_reaches_the_model_once_or_is_the_clients_again(tmp_path: Path, made: Any) -> None:
+    random, seen = Random(7), list[list[str]]()
+    agent = made(Gates(), seen)
+    async with connect(agent) as remote, remote.new_session(tmp_path) as session:
+        given: dict[str, str] = {}
+
+        async def send(turn: ClientTurn, text: str) -> None:
+            for _ in range(random.randrange(120)):
+                await asyncio.sleep(0)
+            given[text] = (await turn.steer(text)).outcome
+
+        for number in range(40):
+            async with session.prompt(f"work {number}") as turn, asyncio.TaskGroup() as group:
+                for each in range(3):
+                    group.create_task(send(turn, f"text {number}.{each}"))
+                await turn
+            assert turn.stop_reason == "end_turn"
+
+        assert set(given.values()) <= {"injected", "prompt_required"}
+        await session.ask("and then?")
+        received = [text for text in seen[-1] if text.startswith("text ")]
+        assert sorted(received) == sorted(text for text, outcome in given.items() if outcome == "injected")
 
 
 async def test_a_text_that_a_graph_took_before_it_was_cancelled_is_in_the_next_prompt(tmp_path: Path) -> None:
