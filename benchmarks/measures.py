@@ -250,14 +250,18 @@ def ends(peers: Peers, rounds: int) -> list[Row]:
     hows = {
         "leave": ("by leaving", ENDED_SESSIONS),
         "leave-running": ("by leaving, a turn in each", RUNNING_SESSIONS),
+        "leave-running saved": ("by leaving, a turn in each, saved by `persist_sessions`", RUNNING_SESSIONS),
         "close": ("by closing each", ENDED_SESSIONS),
     }
     rows: list[Row] = []
     for how, (label, count) in hows.items():
-        program = [public.runtime, str(PROGRAMS / "sessions_end.py"), how, str(count)]
+        end, _, saved = how.partition(" ")
+        program = [public.runtime, str(PROGRAMS / "sessions_end.py"), end, str(count)]
 
-        def sample(peer: Peer, program: list[str] = program) -> Sample:
-            found: Sample = json.loads(run_program(program, {**ENVIRONMENT, **peer.env}))
+        def sample(peer: Peer, program: list[str] = program, saved: str = saved) -> Sample:
+            with tempfile.TemporaryDirectory() as folder:
+                env = {**ENVIRONMENT, **peer.env, **({"BENCH_STORE": folder} if saved else {})}
+                found: Sample = json.loads(run_program(program, env))
             return found
 
         got = interleave([public], min(rounds, 3), sample, f"sessions ended {label}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 
@@ -16,6 +17,9 @@ from duologue import Agent, Turn, connect
 from duologue.conversation.session_setup import Implementation
 
 agent = Agent("benchmark", settings=Modes)
+
+if folder := os.environ.get("BENCH_STORE"):
+    agent.persist_sessions(folder)
 
 
 @agent.on_prompt

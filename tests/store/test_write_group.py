@@ -123,3 +123,39 @@ async def test_nothing_is_written_to_a_closed_store(tmp_path: Path) -> None:
 
     with pytest.raises(StoreError, match="is closed"):
         records.write(Batch([], {}))
+
+
+async def test_sessions_that_end_at_the_same_time_share_one_commit_and_are_released(tmp_path: Path) -> None:
+    async with asyncio.timeout(60), SqliteStore(tmp_path) as store:
+        logs = await opened(store, 20)
+        statements = await traced(store)
+        async with BusyThread(store):
+            for number, log in enumerate(logs):
+                log.append(numbered(number))
+            writes = [asyncio.ensure_future(log.commit()) for log in logs[:10]]
+            await asyncio.sleep(0)
+            ends = [asyncio.ensure_future(logs[19]._session_records.release())]
+            await asyncio.sleep(0)
+            writes += [asyncio.ensure_future(log.commit()) for log in logs[10:]]
+            await asyncio.sleep(0)
+        await asyncio.gather(*writes, *ends)
+
+        assert statements.count("COMMIT") == 1
+        await asyncio.gather(*(log.aclose() for log in logs))
+        assert list((tmp_path / "locks").iterdir()) == []
+
+
+async def test_a_lock_is_released_although_a_write_of_its_group_fails(tmp_path: Path) -> None:
+    async with asyncio.timeout(60), SqliteStore(tmp_path) as store:
+        logs = await opened(store, 2)
+        records = [log._session_records for log in logs]
+        await store.start(lambda database: database.delete("s0"))
+        async with BusyThread(store):
+            failing = records[0].write(Batch([], {"name": b"{}"}))
+            released = [asyncio.ensure_future(each.release()) for each in records]
+            await asyncio.sleep(0)
+        results = await asyncio.gather(failing, *released, return_exceptions=True)
+
+        assert isinstance(results[0], ResourceNotFound)
+        assert results[1:] == [None, None]
+        await (await store.acquire("s1")).release()

@@ -104,7 +104,8 @@ class SessionLock:
     def _write_pid(self, descriptor: int) -> None:
         """Write our process id into the file, for error messages of others; ignore a full disk."""
         try:
-            os.ftruncate(descriptor, 0)
+            if os.fstat(descriptor).st_size:  # truncating makes ext4 write the file to the disk when it is closed
+                os.ftruncate(descriptor, 0)
             os.write(descriptor, b"%d\n" % os.getpid())
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):

@@ -17,7 +17,7 @@ from duologue.store.records import Batch, LogPosition, Record, RecordPage, Sessi
 from duologue.store.sqlite.connection import translate_errors
 from duologue.store.sqlite.database import Database
 from duologue.store.sqlite.locks import SessionLock
-from duologue.store.sqlite.write_group import WriteGroup
+from duologue.store.sqlite.write_group import Work, WriteGroup
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -127,10 +127,21 @@ class SqliteStore(Store):
         Raises:
             StoreError: The store is closed.
         """
-        result = self._group.add(session_id, batch)
+        return self._add((session_id, batch))
+
+    def release(self, lock: SessionLock) -> asyncio.Future[None]:
+        """Release the lock of a session after all earlier calls, together with others that wait for the thread.
+
+        Raises:
+            StoreError: The store is closed.
+        """
+        return self._add(lock)
+
+    def _add(self, work: Work) -> asyncio.Future[None]:
+        result = self._group.add(work)
         if result is None:
             group = WriteGroup()
-            result = group.add(session_id, batch)
+            result = group.add(work)
             assert result is not None, "an empty group accepts a batch"
             self.start(group.write, self.directory).add_done_callback(group.finish)
             self._group = group
@@ -173,4 +184,4 @@ class _SqliteRecords(SessionRecords):
         return await self._store.start(Database.read_state, self._session_id, name)
 
     async def release(self) -> None:
-        await self._store.start(lambda database: self._lock.release())
+        await self._store.release(self._lock)
