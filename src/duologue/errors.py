@@ -376,11 +376,19 @@ class CommandNotFound(StartError):
 
 
 class ConnectError(StartError):
-    """There is no server at this URL, or it rejects the connection; `status` is the HTTP status, if there was one."""
+    """There is no server at this URL, or it rejects the connection.
 
-    def __init__(self, message: str, *, status: int | None = None) -> None:
-        super().__init__(message)
+    Attributes:
+        message: The cause, with its code.
+        status: The HTTP status, if there was one.
+        next_step: What the user can do; it is also at the end of the text.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, next_step: str = "") -> None:
+        super().__init__(f"{message}; {next_step}" if next_step else message)
+        self.message = message
         self.status = status
+        self.next_step = next_step
 
 
 class InitializeTimeout(StartError):

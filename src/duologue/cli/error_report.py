@@ -9,6 +9,7 @@ from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.errors import (
     AgentExited,
     AuthenticationRequired,
+    ConnectError,
     InternalError,
     MessageTooLarge,
     NotAnAgent,
@@ -43,6 +44,8 @@ def code_of_error(error: Exception) -> ExitCode:
 
 def explain(error: Exception) -> str:
     """Describe an error for the user; an error that the agent sent is marked as such."""
+    if isinstance(error, ConnectError):
+        return error.message
     if not isinstance(error, RequestError) or code_of_error(error) is not ExitCode.AGENT_ERROR:
         return str(error)
     cause = error.detail or _data_of(error.data, error.message)
@@ -53,6 +56,8 @@ def explain(error: Exception) -> str:
 def next_step(error: Exception) -> str:
     """Return what the user can do about an error that has no explanation in the agent's stderr; may be empty."""
     match error:
+        case ConnectError():
+            return error.next_step
         case ResourceNotFound(data={"sessionId": _}):
             return "`duologue sessions` lists the sessions that can be continued"
         case TurnStalled():

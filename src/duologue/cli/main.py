@@ -54,12 +54,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _report(error: Exception) -> ExitCode:
     """Print an error that a command expects, and return its exit code; raise any other."""
-    from duologue.cli.error_report import code_of_error
-    from duologue.errors import DuologueError
+    from duologue.cli.error_report import code_of_error, explain, next_step
+    from duologue.errors import ConnectError, DuologueError
 
     if not isinstance(error, DuologueError | UsageError):
         raise error
-    sys.stderr.write(f"duologue: {error}\n")
+    step = next_step(error) if isinstance(error, ConnectError) else ""
+    sys.stderr.write(f"duologue: {explain(error)}\n  {step}\n" if step else f"duologue: {error}\n")
     return code_of_error(error)
 
 

@@ -185,8 +185,8 @@ async def _check_agent(agent: NamedAgent, arguments: argparse.Namespace) -> Find
             what=what, state="broken", detail=detail, fix="try it with `duologue chat`, or a longer --timeout"
         )
     except ConnectError as error:
-        fix = "pass the right token" if error.status in (401, 403) else "correct `url`, or start the server"
-        return Finding(what=what, state="broken", detail=escape_line(str(error), 600), fix=fix)
+        detail, fix = escape_line(error.message, 600), escape_line(error.next_step, 300)
+        return Finding(what=what, state="broken", detail=detail, fix=fix)
     except DuologueError as error:
         fix = "start it by hand; it may need a login, a download or another argument"
         return Finding(what=what, state="broken", detail=escape_line(str(error), 600), fix=fix)

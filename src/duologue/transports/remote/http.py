@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import msgspec
 
-from duologue.errors import ConnectError, ConnectionLost, DuologueError, ResumeFailed
+from duologue.errors import ConnectionLost, DuologueError, ResumeFailed
 from duologue.jsonrpc.envelope import Envelope, read_envelope
 from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
 from duologue.transports.buffered import (
@@ -26,6 +26,7 @@ from duologue.transports.buffered import (
     Wakeup,
 )
 from duologue.transports.methods import END_SESSION, INITIALIZE, OPEN_SESSION
+from duologue.transports.remote.connect_errors import rejected, unreachable
 from duologue.transports.remote.event_stream import BUSY, EventStream
 from duologue.transports.remote.http_client import (
     CONNECTION,
@@ -37,7 +38,7 @@ from duologue.transports.remote.http_client import (
 )
 from duologue.transports.remote.http_connection import HttpError
 from duologue.transports.remote.sse import Event
-from duologue.transports.remote.url import RemoteEndpoint, rejected, unreachable
+from duologue.transports.remote.url import RemoteEndpoint
 from duologue.transports.resume.protocol import ResumeNegotiation, RetryPolicy
 
 _log = logging.getLogger("duologue.transports")
@@ -91,7 +92,7 @@ class HttpTransport(BufferedTransport):
         try:
             self._client = HttpClient(self.address, self._max_message)
         except (ImportError, ValueError) as error:  # an invalid proxy in the environment, or a missing package
-            raise ConnectError(f"cannot reach {self.address.url}: {error}") from error
+            raise unreachable(self.address.url, error) from error
         self._send_error = None
         self._task = asyncio.get_running_loop().create_task(self._run())
         return self
@@ -218,7 +219,7 @@ class HttpTransport(BufferedTransport):
             raise unreachable(self.address.url, error) from error
         answer = read_envelope(response.body)
         if answer is None or answer.response_id is None or answer.id != envelope.id:
-            raise rejected(self.address.url, response.status, response.headers.get("location"))
+            raise rejected(self.address.url, response.status, response.headers)
         body = self._negotiation.incoming(response.body)
         if response.is_good and self._negotiation.is_over:
             self._connection_id = response.connection_id

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from duologue.errors import ConnectError, StartError
+from duologue.errors import StartError
 
 _log = logging.getLogger("duologue.transports")
 
@@ -142,20 +142,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def rejected(url: str, status: int, location: str | None) -> ConnectError:
-    """Return the error for a server that rejects the client; `location` is where it redirects to."""
-    more = f"; it redirects to {location}, which is not followed" if location is not None else ""
-    more = "; pass a valid token (`token=`, `--token`)" if status == 401 else more
-    return ConnectError(f"{url} rejects the client: HTTP {status}{more}", status=status)
-
-
-def unreachable(url: str, error: BaseException) -> ConnectError:
-    """Return the error for a server that cannot be reached."""
-    reason: BaseException | None = error
-    while reason is not None:
-        if isinstance(reason, ssl.SSLCertVerificationError):
-            return ConnectError(f"the certificate of {url} is not valid: {reason.verify_message}")
-        reason = reason.__cause__ or reason.__context__
-    return ConnectError(f"cannot reach {url}: {str(error) or type(error).__name__}")

@@ -9,8 +9,9 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from duologue.transports.buffered import LINGER_SECONDS
+from duologue.transports.remote.connect_errors import rejected, unreachable
 from duologue.transports.remote.cookies import BoundedCookieJar
-from duologue.transports.remote.url import RemoteEndpoint, rejected, unreachable
+from duologue.transports.remote.url import RemoteEndpoint
 from duologue.transports.remote.websocket_connection import WebSocketConnection
 
 OPEN_SECONDS = 10.0
@@ -77,8 +78,8 @@ class WebSocketConnector:
             ImportError,
         ) as error:  # a proxy may need a package that is not installed
             if isinstance(error, InvalidStatus):
-                response = error.response
-                raise rejected(address.socket_url, response.status_code, response.headers.get("Location")) from error
+                named = {name.lower(): value for name, value in error.response.headers.raw_items()}
+                raise rejected(address.socket_url, error.response.status_code, named) from error
             raise unreachable(address.socket_url, error) from error
         assert isinstance(connection, WebSocketConnection)
         connection.stall_check.seconds = self._output_stall
