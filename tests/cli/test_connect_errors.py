@@ -1,4 +1,4 @@
-"""What `duologue run` shows for a remote agent that cannot be reached: the cause, its code, and what to do next."""
+"""The errors of remote agents on the command line: the cause, its code, and what to do next."""
 
 from __future__ import annotations
 
@@ -31,22 +31,35 @@ async def listener(
 ) -> AsyncGenerator[int]:
     """Answer each request with these bytes after its head, or with nothing at all; yield the port."""
 
+    served: list[asyncio.Task[None]] = []
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
+        try:
             await reader.readuntil(after)
             writer.write(response or b"")
             await writer.drain()
             if response is None:
                 await reader.read()
-        writer.close()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls) as server:
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.append(asyncio.ensure_future(serve(reader, writer)))
+
+    async with await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls) as server:
         yield server.sockets[0].getsockname()[1]
+        await asyncio.gather(*served)
 
 
-async def shown(home: Path, url: str, **env: str) -> list[str]:
+async def shown(home: Path, url: str, proxy: str = "") -> list[str]:
     """Return what `duologue run` writes to stderr."""
-    ended = await asyncio.to_thread(duologue, home, "run", "hi", "--agent", url, **env)
+    ended = await asyncio.to_thread(
+        lambda: duologue(home, "run", "hi", "--agent", url, http_proxy=proxy, https_proxy=proxy)
+    )
     assert ended.returncode == 1
     assert ended.stdout == ""
     return [line.strip() for line in ended.stderr.splitlines()]
@@ -109,7 +122,7 @@ async def test_a_server_that_closes_the_connection_or_speaks_no_http_is_reported
 
 
 @pytest.mark.parametrize("scheme", ["wss", "https"])
-async def test_what_is_wrong_with_tls_is_reported_with_the_next_step(
+async def test_a_failure_of_tls_is_reported_with_the_next_step(
     tmp_path: Path, authority: Authority, scheme: str
 ) -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -129,7 +142,7 @@ async def test_what_is_wrong_with_tls_is_reported_with_the_next_step(
 @pytest.mark.parametrize("scheme", ["ws", "http"])
 async def test_a_proxy_that_cannot_be_reached_is_named_without_its_password(tmp_path: Path, scheme: str) -> None:
     proxy = "http://me:secret@127.0.0.1:1"
-    lines = await shown(tmp_path, f"{scheme}://agents.example", http_proxy=proxy, https_proxy=proxy, no_proxy="")
+    lines = await shown(tmp_path, f"{scheme}://agents.example", proxy)
 
     assert lines[0].startswith(f"duologue: cannot reach {scheme}://agents.example/acp through the proxy 127.0.0.1:1: ")
     assert lines[1:] == ["correct http_proxy, https_proxy or all_proxy, or name the host in no_proxy"]
