@@ -51,7 +51,10 @@ async def test_sessions_of_an_earlier_version_are_listed_and_replayed(tmp_path: 
         async for update in replay:
             transcript.apply(update)
 
+        usage = await store.usage(page.sessions[-1].session_id)
+
     assert not page.damaged
+    assert (usage.provenance, usage.turns > 0) == ("not_reported", True)
     assert {session.cwd for session in page.sessions} == {PROJECT}
     assert not replay.damage
     assert any("built-in agent" in message.text for message in transcript.messages)

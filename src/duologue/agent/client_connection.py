@@ -249,6 +249,7 @@ class ClientConnection:
             try:
                 return await handler(turn)
             finally:
+                session._persistence.turn_usage = turn.tokens
                 if turn._compactions is not None:
                     await turn._compactions.end(turn.send_final_update)
 

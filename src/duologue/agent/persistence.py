@@ -9,6 +9,7 @@ import msgspec
 
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.updates import Role, Update
+from duologue.conversation.work_state import TokenUsage
 
 if TYPE_CHECKING:
     from duologue.store.base import Store
@@ -34,6 +35,8 @@ class SessionPersistence:
         self._store = store
         self._log = log
         self.is_stored = log is not None
+        self.turn_usage: TokenUsage | None = None
+        """Tokens of the running turn, to be stored with its end."""
         self._saved: bytes | None = None
 
     async def load(self) -> SavedState:
@@ -78,12 +81,13 @@ class SessionPersistence:
 
     async def end_turn(self, reason: str | None) -> None:
         """Store the end of the turn; without a reason it stays marked as interrupted."""
+        usage, self.turn_usage = self.turn_usage, None
         if self._log is None or not self._log.turn:
             return
         if reason is None:
             await self._log.commit()
         else:
-            await self._log.end_turn(reason)
+            await self._log.end_turn(reason, usage)
 
     async def replay(self) -> AsyncIterator[Update]:
         """Yield all stored updates."""

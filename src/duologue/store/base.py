@@ -16,6 +16,8 @@ from duologue.store.pagination import PAGE, Archived, SessionPage
 from duologue.store.records import SessionRecords
 from duologue.store.replay import Replay
 from duologue.store.session_log import SessionLog
+from duologue.store.usage_reader import stored_usage
+from duologue.usage.amounts import SessionUsage
 
 
 class Store(ABC):
@@ -62,6 +64,11 @@ class Store(ABC):
     def context(self, session_id: str) -> Replay:
         """Return the updates the next prompt builds on: those of `replay` without the turns that were refused."""
         return Replay(session_id, self._find_records, skip_refused=True)
+
+    async def usage(self, session_id: str) -> SessionUsage:
+        """Return the tokens and cost of this session's turns; those of files of earlier versions are not known."""
+        records, _ = await self._find_records(session_id)
+        return await stored_usage(records)
 
     @abstractmethod
     async def info(self, session_id: str) -> SessionInfo:

@@ -19,6 +19,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from duologue.conversation.content import Content
 from duologue.conversation.updates import Update
+from duologue.conversation.work_state import TokenUsage
 from duologue.errors import EncodeError
 from duologue.sanitize import replace_lone_surrogates
 
@@ -57,9 +58,10 @@ class TurnBegan(Struct, frozen=True, omit_defaults=True):
 
 
 class TurnEnded(Struct, frozen=True, omit_defaults=True):
-    """The body of an `end` record."""
+    """The body of an `end` record. Files of earlier versions have no usage."""
 
     stop_reason: str
+    usage: TokenUsage | None = None
 
 
 class LogPosition(Struct, frozen=True):

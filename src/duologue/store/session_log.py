@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from duologue.conversation.content import Content, TextContent
 from duologue.conversation.updates import InfoUpdate, MessageChunk, Role, Update
+from duologue.conversation.work_state import TokenUsage
 from duologue.errors import StoreError, StoreFull
 from duologue.store.records import Batch, Kind, LogPosition, Record, SessionRecords, TurnBegan, TurnEnded, encode_body
 from duologue.store.replay_merge import MERGED_CHARACTERS, entity_of
@@ -154,8 +155,12 @@ class SessionLog:
         self.turn = self._last
         self.is_interrupted = False
 
-    async def end_turn(self, stop_reason: str) -> None:
+    async def end_turn(self, stop_reason: str, usage: TokenUsage | None = None) -> None:
         """Record how the turn ended, and commit. A turn that ends with `refusal` is removed from the context.
+
+        Args:
+            stop_reason: Why it ended.
+            usage: Tokens of the turn, for `Store.usage`.
 
         Raises:
             RuntimeError: No turn is running.
@@ -163,7 +168,7 @@ class SessionLog:
         """
         if not self.turn:
             raise RuntimeError("no turn is running")
-        self._add("end", f"turn {self.turn}", encode_body(TurnEnded(stop_reason)))
+        self._add("end", f"turn {self.turn}", encode_body(TurnEnded(stop_reason, usage)))
         self.turn = 0
         await self.commit()
 
