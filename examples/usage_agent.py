@@ -18,7 +18,7 @@ async def call_model(prompt: str) -> tuple[str, int, int]:
 
 @agent.on_prompt
 async def answer(turn: Turn[Any]) -> None:
-    sent = received = 0
+    text, sent, received = "", 0, 0
     for _ in range(2):  # a turn makes several requests: add them all up
         text, tokens_in, tokens_out = await call_model(turn.text)
         sent, received = sent + tokens_in, received + tokens_out

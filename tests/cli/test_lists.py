@@ -352,3 +352,17 @@ def test_bash_completes_commands_options_and_actions(tmp_path: Path, words: list
     )
 
     assert ended.stdout.split() == offered
+
+
+def test_the_doctor_warns_of_usage_that_contradicts_itself(tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "duologue"
+    folder.mkdir(parents=True, mode=0o700)
+    usage = {"turns": 1, "warnings": ["the cost of the session fell"]}
+    line = json.dumps({"agent": "builtin", "cwd": "/", "session_id": "s1", "usage": usage})
+    (folder / "sessions.jsonl").write_text(f"{line}\n")
+    ended = duologue(tmp_path, "doctor", "--agent", "builtin", "--json")
+    (found,) = [each for each in map(json.loads, ended.stdout.splitlines()) if each["state"] == "warning"]
+
+    assert ended.returncode == 0
+    assert found["what"] == "usage of builtin"
+    assert found["detail"] == "the cost of the session fell (session s1)"

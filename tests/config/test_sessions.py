@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from duologue.config import sessions
-from duologue.config.sessions import OpenedSession, opened_sessions, save_session, save_title, session_named
+from duologue.config.sessions import (
+    OpenedSession,
+    opened_sessions,
+    save_session,
+    save_title,
+    save_usage,
+    saved_usages,
+    session_named,
+)
+from duologue.usage.counter import UsageCounter
 
 
 @pytest.fixture(autouse=True)
@@ -64,3 +73,24 @@ def test_a_long_file_is_cut_to_the_newest_and_the_named(state: Path, monkeypatch
     assert state.stat().st_size <= 4_000 + 200
     assert session_named("a", "mine", "/work") == "first"
     assert "session-299" in opened_sessions("mine")
+
+
+def test_usage_is_saved_with_the_name_of_the_session_or_without_one() -> None:
+    save_session(opened("one", "a"))
+    counter = UsageCounter()
+    counter.add_context(1, 9, 0.5, "EUR")
+    for session_id in ("one", "two"):
+        save_usage("mine", "/work", session_id, counter.state)
+
+    assert session_named("a", "mine", "/work") == "one"
+    assert {session_id: usage.cost for session_id, usage in saved_usages("mine").items()} == {"one": 0.5, "two": 0.5}
+    assert saved_usages("other") == {}
+
+
+def test_usage_of_a_newer_version_is_left_out_and_the_name_stays(state: Path) -> None:
+    save_session(opened("one", "a"))
+    line = b'{"agent":"mine","cwd":"/work","session_id":"one","name":"a","usage":{"meaning":"galactic"}}\n'
+    state.write_bytes(line)
+
+    assert session_named("a", "mine", "/work") == "one"
+    assert saved_usages("mine") == {}

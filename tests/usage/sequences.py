@@ -58,7 +58,7 @@ class WireSequence:
     source: str
     turns: Sequence[WireTurn]
     provenance: Provenance
-    of_turns: Sequence[Provenance]
+    of_turns: Sequence[str]
     costs: Sequence[float | None] = ()
     fields: Sequence[str] = COUNTS
     """The numbers that the agent reports at all."""
