@@ -51,6 +51,7 @@ def builtin_agent(
         accepts=("image", "audio", "resource"),
         system_prompt="override",
         mcp=True,
+        steering=True,
         login_required=login,
         store=store if store is not None else MemoryStore(),
         auto_title=True,

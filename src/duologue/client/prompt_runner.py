@@ -134,7 +134,8 @@ class PromptRunner:
     async def _send(self, turn: ClientTurn, proxy: AgentProxy) -> PromptResult:
         session, agent = self._session, self._agent
         session._is_replaying, self.is_prompted, turn._is_sent = False, True, True
-        turn._on_sent()
+        session._run_id = None
+        turn._on_steerable()
         turn._count_unread(agent.connection.internals.unread)
         watch = None if agent._watchdog is None else agent._tasks.start(agent._watchdog.watch(turn))
         try:

@@ -21,10 +21,12 @@ class Quirks(Struct, frozen=True):
     Attributes:
         missing: Result of reading a missing file, unless the `Workspace` sets it: an error, or an empty text.
         replays_late: The agent answers `session/load` first and replays the session afterwards.
+        pulls_steering: The agent asks for texts to take into the running turn, without advertising that it does.
     """
 
     missing: Literal["error", "empty"] = "error"
     replays_late: bool = False
+    pulls_steering: bool = False
 
 
 QUIRKS: Mapping[str, Quirks] = {
@@ -33,6 +35,8 @@ QUIRKS: Mapping[str, Quirks] = {
     #
     # It answers `session/load` before it sends the first message of the session.
     "gemini-cli": Quirks(missing="empty", replays_late=True),
+    # 0.21: it sends `craft/drainMidTurnQueue` after each round of tool calls.
+    "qwen-code": Quirks(pulls_steering=True),
 }
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from duologue.client.steering import add_to_transcript
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import MessageChunk, MessageUpdate, StateUpdate, Update
 from duologue.errors import InvalidParams
-from duologue.protocol.observation import ends_turn, observe
+from duologue.protocol.observation import ObservedMessage, ends_turn, observe
+from duologue.protocol.steering import answer_from_wire
 from duologue.recording.reader import read_recording
 from duologue.schema.codec import decode
 from duologue.usage.amounts import SessionUsage
@@ -106,6 +108,7 @@ class _Replayer:
         self._habit: UsageHabit | None = None
         self._opening: dict[_RequestKey, str] = {}
         self._prompted: dict[_RequestKey, str] = {}
+        self._steered: dict[_RequestKey, ObservedMessage] = {}
         self._busy: set[str] = set()
 
     def add_frame(self, direction: str, frame: Raw) -> None:
@@ -135,6 +138,8 @@ class _Replayer:
             if observed.prompt:
                 self._prompted[key] = observed.session_id
                 self._prompt(observed.session_id, observed.prompt)
+            if observed.spelling is not None:
+                self._steered[key] = observed
             for update in observed.updates:
                 self._update(observed.session_id, update)
 
@@ -146,7 +151,13 @@ class _Replayer:
             counts = counts_in(reply.meta) if reply.usage is None else counts_of(reply.usage)
             meaning = None if reply.usage is None else meaning_in(reply.usage.get("_meta"))
             self._session(prompted).usage_counter.end_turn(counts, meaning)
+        steered = self._steered.pop(key, None)
         if not isinstance(result, Raw):
+            return
+        if steered is not None and steered.spelling is not None:
+            outcome = answer_from_wire(steered.spelling, decode(dict[str, Any], result)).outcome
+            if outcome in ("injected", "started_new_turn"):
+                add_to_transcript(self._session(steered.session_id).transcript, steered.steering)
             return
         if cwd is not None:
             self._session(decode(_SessionFields, result).session_id, cwd)

@@ -17,7 +17,7 @@ from msgspec import structs
 from duologue.client.quirks import quirks_of
 from duologue.client.services.elicitation import ElicitationHandler, Elicitations
 from duologue.client.watchdog import ActivityTracker
-from duologue.conversation.content import JsonObject
+from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.items import ToolCall
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.updates import Role, ToolCallUpdate, Update
@@ -250,6 +250,10 @@ class ClientRequestHandler:
         except InvalidRequest:
             session._note_denied(escape_line(what))
             raise
+
+    def take_steering(self, session_id: str) -> tuple[list[list[Content]], bool]:
+        session = self._session(session_id)
+        return session._pulled_steering.take(session), session._prompts.is_waiting
 
     async def answer(self, request: ClientRequest[T]) -> T:
         result: T = await self._answers[type(request)](request)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from duologue.client.prompt import Attachment, build_prompt
 from duologue.client.prompt_runner import PromptRunner
 from duologue.client.session_controls import SessionControls, check_can_cancel
+from duologue.client.steering import PulledSteering, run_id_in
 from duologue.client.subscribers import EventSubscribers
 from duologue.client.supervisor import UserSettings, reopen
 from duologue.client.turn import ClientTurn
@@ -18,6 +19,7 @@ from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.items import ToolCall
 from duologue.conversation.session_setup import SessionParams
 from duologue.conversation.updates import (
+    InfoUpdate,
     Location,
     MessageChunk,
     MessageUpdate,
@@ -67,6 +69,9 @@ class ClientSession(SessionControls):
         self._has_replayed = False
         self._generation = agent._supervisor.generation
         self._reopening: asyncio.Task[None] | None = None
+        self._run_id: str | None = None
+        """Id of the running turn, as an agent announces it that wants it with each text sent into the turn."""
+        self._pulled_steering = PulledSteering()
         self._user_settings = UserSettings(self)
         self._subscribers = EventSubscribers()
         self._prompts = PromptRunner(self)
@@ -313,6 +318,10 @@ class ClientSession(SessionControls):
             self._usage_counter.add_update(update, is_in_turn=self.is_busy)
         is_late = update.is_of_turn and self._prompts.running is None and self._count_late()
         self._publish(event_of(update, changed, raw, is_late))
+        if isinstance(update, InfoUpdate):
+            self._run_id = run_id_in(self.agent._steering, update, self._run_id)
+            if (turn := self._prompts.running) is not None:
+                turn._on_steerable()
         if isinstance(update, ToolCallUpdate) and isinstance(update.locations, list) and update.locations:
             self.location = location = update.locations[-1]
             self._publish(

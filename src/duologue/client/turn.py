@@ -59,7 +59,7 @@ class ClientTurn:
         self.is_cancelling = False
         self._runner = runner
         self._is_sent = False
-        self._sent_waiter: asyncio.Future[None] | None = None
+        self._steer_waiter: asyncio.Future[None] | None = None
         self._first_item = 0
         """Position of the first item of this turn in the transcript."""
         self._forced_error: DuologueError | None = None
@@ -295,17 +295,23 @@ class ClientTurn:
             self._task = self._runner.start(self, is_steering=is_steering)
             self._task.add_done_callback(self._wake_readers)
 
-    def _on_sent(self) -> None:
-        """Wake what waits for the prompt to be sent."""
-        if self._sent_waiter is not None and not self._sent_waiter.done():
-            self._sent_waiter.set_result(None)
+    @property
+    def _is_steerable(self) -> bool:
+        """True if the prompt was sent, and the id of the turn is known to an agent that wants it back."""
+        spelling = self.session.agent._steering
+        return self._is_sent and (spelling is None or not spelling.run_id or self.session._run_id is not None)
 
-    async def _until_sent(self, task: asyncio.Task[None]) -> None:
-        """Wait until the prompt was sent or the turn has ended."""
-        while not self._is_sent and not self.is_over:
-            if self._sent_waiter is None or self._sent_waiter.done():
-                self._sent_waiter = asyncio.get_running_loop().create_future()
-            await asyncio.wait({self._sent_waiter, task}, return_when=asyncio.FIRST_COMPLETED)
+    def _on_steerable(self) -> None:
+        """Wake what waits until the turn can be steered."""
+        if self._steer_waiter is not None and not self._steer_waiter.done():
+            self._steer_waiter.set_result(None)
+
+    async def _until_steerable(self, task: asyncio.Task[None]) -> None:
+        """Wait until the turn can be steered, or has ended."""
+        while not self._is_steerable and not self.is_over:
+            if self._steer_waiter is None or self._steer_waiter.done():
+                self._steer_waiter = asyncio.get_running_loop().create_future()
+            await asyncio.wait({self._steer_waiter, task}, return_when=asyncio.FIRST_COMPLETED)
 
     def _wake_readers(self, _: object = None) -> None:
         for waiter in self._waiters:

@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from duologue.conversation.content import Content
 from duologue.conversation.updates import StateUpdate, Update
+from duologue.protocol.steering import SPELLINGS, Spelling, SteerRequest
 from duologue.protocol.v1 import content as content_v1
 from duologue.protocol.v1 import updates as updates_v1
 from duologue.protocol.v1.terminal_meta import terminal_updates
@@ -21,14 +22,16 @@ from duologue.protocol.v2 import content as content_v2
 from duologue.protocol.v2 import tools as tools_v2
 from duologue.protocol.v2 import updates as updates_v2
 from duologue.schema import v1, v2
-from duologue.schema.codec import decode
+from duologue.schema.codec import decode, encode
 
 
 class ObservedMessage(NamedTuple):
-    """A message about a session: a prompt, or updates."""
+    """A message about a session: a prompt, updates, or a text for the running turn in some spelling."""
 
     session_id: str
     prompt: Sequence[Content] = ()
+    steering: Sequence[Content] = ()
+    spelling: Spelling | None = None
     updates: Sequence[Update] = ()
 
 
@@ -52,6 +55,13 @@ def ends_turn(version: int, answered: str | None = None, update: Update | None =
 def _prompt(schema: Any, content: Any, params: Raw) -> ObservedMessage:
     request = decode(schema.PromptRequest, params)
     return ObservedMessage(request.session_id, prompt=content.blocks_from_wire(request.prompt))
+
+
+def _steer(schema: Any, content: Any, spelling: Spelling, params: Raw) -> ObservedMessage:
+    request = decode(SteerRequest, params)
+    fields = {"sessionId": request.session_id, "prompt": request.prompt or request.content or []}
+    blocks = content.blocks_from_wire(decode(schema.PromptRequest, encode(fields)).prompt)
+    return ObservedMessage(request.session_id, steering=blocks, spelling=spelling)
 
 
 def _update_v1(params: Raw) -> ObservedMessage:
@@ -83,4 +93,6 @@ _READERS: dict[tuple[int, str], Callable[[Raw], ObservedMessage]] = {
     (2, "session/prompt"): partial(_prompt, v2, content_v2),
     (2, "session/update"): _update_v2,
     (2, "session/request_permission"): _permission_v2,
+    **{(1, each.method): partial(_steer, v1, content_v1, each) for each in SPELLINGS},
+    **{(2, each.method): partial(_steer, v2, content_v2, each) for each in SPELLINGS},
 }

@@ -128,6 +128,34 @@ def value_at(meta: object, keys: tuple[str, ...]) -> object:
     return meta
 
 
+# --- the spelling of Qwen Code: the agent asks between its steps, and the client hands out what it has
+
+PULL = "craft/drainMidTurnQueue"
+MAX_PULLED = 10
+"""Texts in one answer; the agent drops further ones."""
+
+
+class PullRequest(Model, frozen=True, kw_only=True):
+    """Parameters of the agent's question for texts."""
+
+    session_id: str
+    meta: JsonObject | None = None
+
+
+class PulledText(Model, frozen=True, kw_only=True):
+    """One text, as content blocks."""
+
+    content: list[JsonValue]
+
+
+class PullResponse(Model, frozen=True, kw_only=True):
+    """The texts that the client hands out, and whether a prompt waits for the end of the turn."""
+
+    items: list[PulledText]
+    has_queued_prompt: bool
+    meta: JsonObject | None = None
+
+
 _OUTCOMES: dict[str, SteerOutcome] = {
     "injected": "injected",
     "startedNewTurn": "started_new_turn",

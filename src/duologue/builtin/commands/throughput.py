@@ -17,6 +17,9 @@ from duologue.errors import ConnectionLost
 SLOW_SECONDS = 10.0
 """How long `/slow` lasts at least."""
 
+STEER_SECONDS = 60.0
+"""How long `/steer` waits for text."""
+
 WAIT_SECONDS = 600.0
 """Seconds that `/cancel-me` waits to be cancelled."""
 
@@ -63,6 +66,19 @@ async def slow(turn: Turn[BuiltinSettings], argument: str) -> None:
     await turn.say("done.\n")
 
 
+@command("steer", "Work until you say stop, and show what you send meanwhile", shows="steering", hint="[seconds]")
+async def steer(turn: Turn[BuiltinSettings], argument: str) -> None:
+    """Take the text that the user sends into the turn; `stop` ends it, or the time."""
+    await turn.say("Send me text while I work: I show it at once, and `stop` ends me.\n")
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds_in(argument, STEER_SECONDS, WAIT_SECONDS)):
+            async for message in turn.steering():
+                await turn.say(f"You sent: {message.text}\n")
+                if message.text.strip() == "stop":
+                    return
+    await turn.say("You sent nothing more.\n")
+
+
 @command("cancel-me", "Wait until you cancel, and say so", shows="cancellation, updates after the cancel")
 async def cancel_me(turn: Turn[BuiltinSettings], argument: str) -> None:
     """Wait to be cancelled, then send a final update: clients must accept updates until the response."""
@@ -105,4 +121,4 @@ async def background(turn: Turn[BuiltinSettings], argument: str) -> None:
     await turn.say("I go on after this turn.\n")
 
 
-COMMANDS = (stream, tools, big, slow, cancel_me, stubborn, background)
+COMMANDS = (stream, tools, big, slow, steer, cancel_me, stubborn, background)

@@ -11,12 +11,17 @@ from duologue.conversation.updates import Role, ToolCallUpdate
 from duologue.conversation.work_state import TerminalExit
 from duologue.errors import ResourceNotFound
 from duologue.protocol.client_requests import ClientRequest, GetTerminalOutput, WaitForExit
+from duologue.protocol.feature_filter import FeatureFilter
+from duologue.protocol.interfaces import ClientHandler
 from duologue.protocol.shared.client_methods import ClientMethods
+from duologue.protocol.steering import PULL, PulledText, PullRequest, PullResponse
+from duologue.protocol.v1.content import blocks_to_wire
 from duologue.protocol.v1.terminal_meta import terminal_updates
 from duologue.protocol.v1.updates import permission_tool_from_wire, update_from_wire
-from duologue.runtime.handlers import Context
+from duologue.protocol.values import ClientCapabilities
+from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import legacy, v1
-from duologue.schema.base import JsonObject
+from duologue.schema.base import JsonObject, Method
 
 
 class V1ClientMethods(ClientMethods):
@@ -24,6 +29,17 @@ class V1ClientMethods(ClientMethods):
 
     schema: ClassVar[Any] = v1
     text_roles: ClassVar[dict[type, Role]] = {v1.AgentMessageChunk: "agent", v1.AgentThoughtChunk: "thought"}
+
+    def __init__(
+        self, client: ClientHandler, capabilities: ClientCapabilities, handlers: Handlers, feature_filter: FeatureFilter
+    ) -> None:
+        super().__init__(client, capabilities, handlers, feature_filter)
+        self._on_request(Method(PULL, PullRequest, PullResponse, side="client", stable=False), self._hand_out)
+
+    async def _hand_out(self, context: Context, params: PullRequest) -> PullResponse:
+        texts, has_prompt = self._client.take_steering(params.session_id)
+        items = [PulledText(content=[*blocks_to_wire(text)]) for text in texts]
+        return PullResponse(items=items, has_queued_prompt=has_prompt)
 
     async def _read_update(self, context: Context, params: v1.SessionNotification) -> None:
         update = update_from_wire(params.update)

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from duologue.conversation.content import JsonObject, TextContent
+from duologue.conversation.content import Content, JsonObject, TextContent
 from duologue.conversation.items import ToolCall
 from duologue.conversation.updates import MessageChunk, Role, ToolCallUpdate, Update
-from duologue.errors import ConnectionLost, InternalError
+from duologue.errors import ConnectionLost, InternalError, MethodNotFound
 from duologue.protocol.client_requests import ClientRequest
 from duologue.protocol.values import AuthStatus, Elicitation, ElicitationAnswer, PermissionOption
 from duologue.relay.bridge.passthrough import forwarded_meta
@@ -51,6 +51,9 @@ class BridgeClientHandler:
         await self._state.client.send_auth_status(status)
 
     # --- requests
+
+    def take_steering(self, session_id: str) -> tuple[list[list[Content]], bool]:
+        raise MethodNotFound("the bridge passes steering on only if the client sends it")
 
     def note_permission_request(self, session_id: str, tool: ToolCallUpdate, raw: bytes) -> ToolCall | None:
         return self._state.session(session_id).known_tool_call(tool)
