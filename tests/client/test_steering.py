@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,7 @@ async def test_an_agent_that_wants_the_id_of_the_run_gets_the_newest_and_is_not_
         assert len(agent.calls("_goose/unstable/session/steer")) == 1
 
 
-async def test_an_agent_that_asks_for_texts_gets_at_most_ten_at_once_and_the_rest_comes_back(tmp_path: Path) -> None:
+async def test_an_agent_that_asks_for_texts_gets_at_most_ten_at_once_and_the_rest_is_not_taken(tmp_path: Path) -> None:
     agent = SteeredAgent(agentInfo={"name": "qwen-code", "version": "0.21.1"})
 
     async def pull() -> Json:
@@ -286,7 +287,7 @@ async def test_a_text_whose_agent_is_lost_has_one_outcome_and_goes_to_the_next_o
         assert sum(len(agent.calls("_session/steering")) for agent in agents) == 1
 
 
-async def test_a_caller_that_gives_up_leaves_the_text_in_the_transcript_if_the_agent_took_it(tmp_path: Path) -> None:
+async def test_a_cancelled_caller_leaves_the_text_in_the_transcript_if_the_agent_took_it(tmp_path: Path) -> None:
     agent, answers = SteeredAgent(**STEERS), asyncio.Event()
 
     async def late(params: Json) -> Json:
@@ -321,6 +322,13 @@ def test_a_turn_without_an_event_loop_is_steered_too(tmp_path: Path) -> None:
                 assert turn.steer("stop").outcome == "injected"
         assert turn.stop_reason == "end_turn"
         assert turn.steer("late", otherwise="queue").turn.wait().stop_reason == "end_turn"  # type: ignore[union-attr]
+
+
+def test_the_examples_of_an_agent_and_a_client_work_together() -> None:
+    program = Path(__file__).parents[2] / "examples" / "steering_client.py"
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=30, check=True)
+    assert "2. with regard to: write about tests\n[injected]\n" in done.stdout
+    assert "5. with regard to: use pytest" in done.stdout
 
 
 async def test_a_recording_has_the_steered_texts_where_they_were_taken(tmp_path: Path) -> None:
