@@ -19,7 +19,7 @@ ENDS = {"refuse": "refusal", "max-tokens": "max_tokens", "max-requests": "max_tu
 """Stop reasons other than `end_turn`."""
 
 ERRORS = {"error", "exception"}
-ELSEWHERE = {"crash", "slow", "cancel-me", "stubborn"}
+ELSEWHERE = {"crash", "slow", "steer", "cancel-me", "stubborn"}
 """Commands that take their time, or the process with them: each has a test of its own."""
 
 
@@ -38,7 +38,7 @@ async def test_every_command_runs_in_one_session_of_the_real_program(tmp_path: P
                 assert (name, bool(harness.updates)) == (name, True)
 
 
-@pytest.mark.parametrize("command", ["/slow", "/cancel-me", "/stubborn"])
+@pytest.mark.parametrize("command", ["/slow", "/steer", "/cancel-me", "/stubborn"])
 async def test_a_slow_command_can_be_cancelled(tmp_path: Path, command: str) -> None:
     async with process(tmp_path) as harness:
         harness.session = await harness.client.new()

@@ -1,4 +1,4 @@
-"""/stream, /tools, /big, /slow, /cancel-me, /stubborn, /background: amounts and times."""
+"""/stream, /tools, /big, /slow, /steer, /cancel-me, /stubborn, /background: amounts and times."""
 
 from __future__ import annotations
 
@@ -86,6 +86,15 @@ async def test_cancel_me_says_that_it_was_cancelled_and_fails_its_tool_call(tmp_
         await harness.cancelled("/cancel-me")
         assert harness.text == "Cancel me. You cancelled me.\n"
         assert harness.status == "failed"
+
+
+def test_steer_ends_by_itself_if_no_text_comes(tmp_path: Path) -> None:
+    async def wait() -> str:
+        async with open_harness(tmp_path, seconds=100) as harness:
+            return await harness.ask("/steer")
+
+    with asyncio.Runner(loop_factory=SkippingLoop) as runner:
+        assert runner.run(wait()).endswith("You sent nothing more.\n")
 
 
 def test_a_stubborn_turn_is_cancelled_all_the_same(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import suppress
 from operator import methodcaller
 from pathlib import Path
@@ -42,12 +42,14 @@ class SessionOptions(TypedDict, total=False):
         mcp_servers: MCP servers for the agent to connect to.
         system_prompt: Instructions for the agent (unstable).
         meta: Sent to the agent in `_meta`.
+        settings: Config options by id, and `mode` and `model`: set after the session is opened, and checked.
     """
 
     additional_directories: Sequence[str | Path]
     mcp_servers: Sequence[McpServer]
     system_prompt: SystemPrompt | None
     meta: JsonObject | None
+    settings: Mapping[str, str | bool]
 
 
 class AwaitableSession(Coroutine[Any, Any, ClientSession]):
@@ -125,17 +127,18 @@ class AgentSessions:
             mcp_servers: MCP servers for the agent to connect to.
             system_prompt: Instructions for the agent (unstable).
             meta: Sent to the agent in `_meta`.
+            settings: Config options by id, and `mode` and `model`, to set; also after the agent was started again.
 
         Raises:
             MethodNotFound: The agent does not support one of the options.
-            InvalidParams: The command of an MCP server does not exist.
+            InvalidParams: The command of an MCP server does not exist, or the agent did not accept a setting.
         """
+        settings = options.get("settings", {})
         params = self._session_params(cwd, **options)
-        return AwaitableSession(
-            self._open_session(
-                params, lambda arrived, late: self._request(lambda proxy: proxy.new_session(params, arrived, late))
-            )
+        opening = self._open_session(
+            params, lambda arrived, late: self._request(lambda proxy: proxy.new_session(params, arrived, late))
         )
+        return AwaitableSession(_with_settings(opening, settings))
 
     def load_session(
         self, session_id: str, cwd: str | Path = ".", **options: Unpack[SessionOptions]
@@ -149,16 +152,18 @@ class AgentSessions:
             mcp_servers: MCP servers for the agent to connect to.
             system_prompt: Instructions for the agent (unstable).
             meta: Sent to the agent in `_meta`.
+            settings: Config options by id, and `mode` and `model`, to set; also after the agent was started again.
 
         Raises:
             MethodNotFound: The agent does not support loading, or one of the options.
-            InvalidParams: The session is open already, or the command of an MCP server does not exist.
+            InvalidParams: The session is open already, the command of an MCP server does not exist, or the agent did
+                not accept a setting.
         """
         self._require("load", "load earlier sessions")
+        settings = options.get("settings", {})
         params = self._session_params(cwd, **options)
-        return AwaitableSession(
-            self._reopen_session(session_id, params, lambda proxy: proxy.load_session(session_id, params), True)
-        )
+        opening = self._reopen_session(session_id, params, lambda proxy: proxy.load_session(session_id, params), True)
+        return AwaitableSession(_with_settings(opening, settings))
 
     def resume_session(
         self, session_id: str, cwd: str | Path = ".", **options: Unpack[SessionOptions]
@@ -172,16 +177,20 @@ class AgentSessions:
             mcp_servers: MCP servers for the agent to connect to.
             system_prompt: Instructions for the agent (unstable).
             meta: Sent to the agent in `_meta`.
+            settings: Config options by id, and `mode` and `model`, to set; also after the agent was started again.
 
         Raises:
             MethodNotFound: The agent does not support resuming, or one of the options.
-            InvalidParams: The session is open already, or the command of an MCP server does not exist.
+            InvalidParams: The session is open already, the command of an MCP server does not exist, or the agent did
+                not accept a setting.
         """
         self._require("resume", "resume earlier sessions")
+        settings = options.get("settings", {})
         params = self._session_params(cwd, **options)
-        return AwaitableSession(
-            self._reopen_session(session_id, params, lambda proxy: proxy.resume_session(session_id, params), False)
+        opening = self._reopen_session(
+            session_id, params, lambda proxy: proxy.resume_session(session_id, params), False
         )
+        return AwaitableSession(_with_settings(opening, settings))
 
     def fork_session(
         self, session_id: str, cwd: str | Path = ".", **options: Unpack[SessionOptions]
@@ -195,25 +204,28 @@ class AgentSessions:
             mcp_servers: MCP servers for the agent to connect to.
             system_prompt: Instructions for the agent (unstable).
             meta: Sent to the agent in `_meta`.
+            settings: Config options by id, and `mode` and `model`, to set; also after the agent was started again.
 
         Raises:
             MethodNotFound: The agent does not support forking, or one of the options.
-            InvalidParams: The command of an MCP server does not exist.
+            InvalidParams: The command of an MCP server does not exist, or the agent did not accept a setting.
         """
-        return self._fork_session(session_id, self._session_params(cwd, **options))
+        settings = options.get("settings", {})
+        return self._fork_session(session_id, self._session_params(cwd, **options), settings)
 
-    def _fork_session(self, session_id: str, params: SessionParams) -> AwaitableSession:
+    def _fork_session(
+        self, session_id: str, params: SessionParams, settings: Mapping[str, str | bool] | None = None
+    ) -> AwaitableSession:
         self._require("fork", "fork sessions")
         forked = self._request_handler.sessions.get(session_id)
-        return AwaitableSession(
-            self._open_session(
-                params,
-                lambda arrived, late: self._request(
-                    lambda proxy: proxy.fork_session(session_id, params, arrived, late), forked
-                ),
-                has_history=True,
-            )
+        opening = self._open_session(
+            params,
+            lambda arrived, late: self._request(
+                lambda proxy: proxy.fork_session(session_id, params, arrived, late), forked
+            ),
+            has_history=True,
         )
+        return AwaitableSession(_with_settings(opening, settings or {}))
 
     async def _reopen_session(
         self,
@@ -279,6 +291,7 @@ class AgentSessions:
         mcp_servers: Sequence[McpServer] = (),
         system_prompt: SystemPrompt | None = None,
         meta: JsonObject | None = None,
+        settings: object = None,  # set once the session is open
     ) -> SessionParams:
         if additional_directories:
             self._require("additional_directories", "work in more than one directory")
@@ -363,6 +376,19 @@ class AgentSessions:
         """
         self._require("archive", "archive sessions")
         await self._request(lambda proxy: proxy.archive_session(session_id, False))
+
+
+async def _with_settings(
+    opening: Coroutine[Any, Any, ClientSession], settings: Mapping[str, str | bool]
+) -> ClientSession:
+    """Set the settings of a session that is being opened; close it again if the agent does not accept them."""
+    session = await opening
+    try:
+        await session._user_settings.set(settings)
+    except BaseException:
+        await session.aclose()
+        raise
+    return session
 
 
 def _absolute(path: str | Path) -> str:

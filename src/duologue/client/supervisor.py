@@ -25,6 +25,7 @@ from duologue.errors import (
     CrashLoop,
     DuologueError,
     InitializeTimeout,
+    InvalidParams,
     MethodNotFound,
     RequestError,
     SessionLost,
@@ -277,6 +278,33 @@ class UserSettings:
         current[MODEL] = None if session.models is None else session.models.value
         return {key: value for key in self._keys if (value := current.get(key)) is not None}
 
+    async def set(self, values: Mapping[str, str | bool]) -> None:
+        """Set config options by id, and `mode` and `model`, and check what the agent then reports.
+
+        Raises:
+            InvalidParams: The agent has no such option, or reports another value than was set.
+        """
+        session = self._session
+        for key, value in values.items():
+            named = {each.setting_id for each in session.settings}
+            if key == "mode" and key not in named:
+                await session.set_mode(str(value))
+            elif key == "model" and key not in named:
+                await session.set_model(str(value))
+            else:
+                await session.set_option(key, value)
+                self._check(key, value)
+
+    def _check(self, key: str, value: str | bool) -> None:
+        """Check that the agent reports the value that was set.
+
+        Raises:
+            InvalidParams: It reports another one, or has no such option.
+        """
+        found = next((each.value for each in self._session.settings if each.setting_id == key), None)
+        if found != value:
+            raise InvalidParams(f"the agent did not accept {key!r}: {value!r} was set, it reports {found!r}")
+
     async def restore(self, values: Mapping[str, str | bool]) -> None:
         """Set what no longer has these values."""
         session, proxy = self._session, self._session.agent._proxy
@@ -292,6 +320,7 @@ class UserSettings:
             else:
                 settings = await proxy.set_setting(session.id, key, value)
                 session.transcript.apply(SettingsUpdate(settings=settings))
+                self._check(key, value)
 
 
 async def reopen(session: ClientSession) -> None:
