@@ -8,18 +8,19 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
+from benchmarks.load import SATURATED_SECONDS, WHOLE
 from benchmarks.measures import MEGABYTE, Row, at_most, cells, within
 from benchmarks.peers import OURS_PUBLIC, PROGRAMS, ROOT, Peer
 from benchmarks.remote import WIRES, remote_python
-from benchmarks.runs import ENVIRONMENT, RunFailed, Sample, converse, interleave, run_program
+from benchmarks.runs import ENVIRONMENT, Sample, converse, interleave, run_program
 
 UPDATES = 20_000
-CONNECTIONS = (250, 500, 1_000, 2_000)
-MAIN_CONNECTIONS = 1_000
-RATE = 10
-SECONDS = 8
-SATURATED_SECONDS = 1.0
-"""A server is saturated if 1 of 100 updates comes later than this."""
+CONNECTIONS = 1_000
+RATES = (10, 15, 20, 25, 30, 40, 60)
+"""Updates a second for each connection; the first is the one that is reported in full."""
+SECONDS = 5
+FULL = 0.85
+"""The share of a core from which a process counts as full: the rest is the waiting between its steps."""
 SOURCES = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
 
 
@@ -56,32 +57,52 @@ def serve(peers: Mapping[str, Peer], rounds: int) -> list[Row]:
 
 
 def scale(peers: Mapping[str, Peer], rounds: int) -> list[Row]:
-    """Measure one server with more and more connections that each receive ten updates a second."""
+    """Measure one server with a thousand connections, and raise the rate of their updates until it is saturated."""
     runtime = remote_python()
     agent = [runtime, str(PROGRAMS / "public_agent.py")]
     kinds = {"an `Agent` in process": agent, "`duologue serve --shared`": serve_command(runtime, "--shared")}
     rows: list[Row] = []
     for kind, command in kinds.items():
-        best = found = Sample()
-        for connections in CONNECTIONS:
-            found = _load(command, connections)
-            if connections == MAIN_CONNECTIONS:
-                rows += _scale_rows(f"{kind}, {connections:,} WebSockets with {RATE} updates/s each", found)
-            if found["p99"] > SATURATED_SECONDS or found["share"] < 1:
-                break
-            best = found
-        label = f"{kind}: most of {', '.join(f'{number:,}' for number in CONNECTIONS)} connections within a second"
-        rows.append(Row(label, "updates/s", {OURS_PUBLIC: best["rate"]} if best else {}))
-        rows.append(Row("the same, CPU of the server at the last step tried", "%", {OURS_PUBLIC: found["cpu"] * 100}))
+        first, *others = _load(command)
+        rows += _scale_rows(f"{kind}, {CONNECTIONS:,} WebSockets with {RATES[0]} updates/s each", first)
+        steps = [first, *others]
+        kept = [step["rate"] for step in steps if not _is_saturated(step)]
+        rows.append(Row(f"{kind}: most that came within a second", "updates/s", {OURS_PUBLIC: max(kept, default=0.0)}))
+        last = steps[-1]
+        ending = f"saturated; full: {full_part(last)}" if _is_saturated(last) else "not saturated by the highest rate"
+        rows.append(Row(f"the same, the last rate tried ({ending})", "updates/s", {OURS_PUBLIC: last["rate"]}))
+        rows.append(Row("the same, 99 of 100 within", "ms", {OURS_PUBLIC: last["p99"] * 1000}))
+        for process, figure in PROCESSES.items():
+            if last[figure]:
+                rows.append(Row(f"the same, CPU of {process}", "%", {OURS_PUBLIC: last[figure] * 100}))
     return rows
+
+
+PROCESSES = {"the server": "server_cpu", "the agent behind it": "agent_cpu", "the load generator": "generator_cpu"}
+
+
+def _is_saturated(step: Sample) -> bool:
+    return step["p99"] > SATURATED_SECONDS or step["share"] < WHOLE
+
+
+def full_part(step: Sample) -> str:
+    """Name the process whose core is full, or the machine."""
+    busiest = max(PROCESSES, key=lambda process: step[PROCESSES[process]])
+    if step[PROCESSES[busiest]] >= FULL:
+        return busiest
+    cores = os.cpu_count() or 1
+    if sum(step[figure] for figure in PROCESSES.values()) >= FULL * cores:
+        return f"all {cores} cores of the machine"
+    return "no process of these; other work may use the cores"
 
 
 def _scale_rows(label: str, found: Sample) -> list[Row]:
     def cell(figure: str, scale: float) -> dict[str, float]:
         return {OURS_PUBLIC: found[figure] * scale}
 
+    server = {OURS_PUBLIC: (found["server_cpu"] + found["agent_cpu"]) * 100}
     return [
-        Row(f"{label}: CPU of the server", "%", cell("cpu", 100)),
+        Row(f"{label}: CPU of the server and its agent", "%", server),
         Row("the same, CPU of the load generator", "%", cell("generator_cpu", 100)),
         Row("the same, memory of the server", "MB", cell("memory", 1 / MEGABYTE)),
         Row("the same, half of the updates come within", "ms", cell("p50", 1000)),
@@ -90,13 +111,12 @@ def _scale_rows(label: str, found: Sample) -> list[Row]:
     ]
 
 
-def _load(command: list[str], connections: int, rate: float = RATE, seconds: float = SECONDS) -> Sample:
-    figures = [str(connections), str(rate), str(seconds)]
+def _load(command: list[str]) -> list[Sample]:
+    figures = [str(CONNECTIONS), str(SECONDS), ",".join(map(str, RATES))]
     program = [sys.executable, "-m", "benchmarks.load", *figures, "--", *command]
-    sample: Sample = json.loads(run_program(program, {**ENVIRONMENT, **SOURCES, "BENCH_WIRE": "ws"}))
-    if not sample:
-        raise RunFailed("it saw nothing")
-    return sample
+    printed = run_program(program, {**ENVIRONMENT, **SOURCES, "BENCH_WIRE": "ws"})
+    found: list[Sample] = json.loads(printed)["steps"]
+    return found
 
 
 SERVER_MEASURES = {"serve": serve, "scale": scale}

@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks import history
 from benchmarks.growth import AMOUNTS, svg
+from benchmarks.load import SATURATED_SECONDS
 from benchmarks.measures import Aim, Row, at_most, better, within
 from benchmarks.peers import (
     BARE,
@@ -32,7 +33,7 @@ from benchmarks.peers import (
 from benchmarks.remote import better_than_all
 from benchmarks.report import table
 from benchmarks.runs import ENVIRONMENT, Sample, converse, interleave, run_program
-from benchmarks.servers import serve_command
+from benchmarks.servers import full_part, serve_command
 from tests.interop import peers as foreign
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the figures come from Linux's /proc")
@@ -116,11 +117,28 @@ def test_the_plot_of_growth_is_well_formed() -> None:
 def test_a_server_is_measured_while_its_clients_receive_updates(is_served: bool) -> None:
     agent = [sys.executable, str(PROGRAMS / "public_agent.py")]
     command = serve_command(sys.executable, "--shared") if is_served else agent
-    program = [sys.executable, "-m", "benchmarks.load", "5", "10", "1", "--", *command]
-    seen = json.loads(run_program(program, {**ENVIRONMENT, **ENV, "BENCH_WIRE": "ws"}))
+    program = [sys.executable, "-m", "benchmarks.load", "5", "1", "5,10", "--", *command]
+    first, *others = json.loads(run_program(program, {**ENVIRONMENT, **ENV, "BENCH_WIRE": "ws"}))["steps"]
 
-    assert seen["share"] == 1
-    assert seen["cpu"] > 0
+    assert first["share"] == 1
+    assert first["server_cpu"] > 0
+    assert (first["agent_cpu"] > 0) is is_served
+    assert len(others) == (first["p99"] <= SATURATED_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("server", "agent", "generator", "expected"),
+    [
+        (0.97, 0.0, 0.4, "the server"),
+        (0.3, 0.9, 0.2, "the agent behind it"),
+        (0.5, 0.1, 0.99, "the load generator"),
+        (0.1, 0.1, 0.1, "no process of these; other work may use the cores"),
+    ],
+)
+def test_a_saturated_step_names_what_is_full(server: float, agent: float, generator: float, expected: str) -> None:
+    step = {"server_cpu": server, "agent_cpu": agent, "generator_cpu": generator}
+
+    assert full_part(step) == expected
 
 
 @pytest.mark.parametrize("wire", ["ws", "http"])
