@@ -67,7 +67,9 @@ def scale(peers: Mapping[str, Peer], rounds: int) -> list[Row]:
         rows += _scale_rows(f"{kind}, {CONNECTIONS:,} WebSockets with {RATES[0]} updates/s each", first)
         steps = [first, *others]
         timely = [step["rate"] for step in steps if not _is_saturated(step)]
-        rows.append(Row(f"{kind}: most that came within a second", "updates/s", {OURS_PUBLIC: max(timely, default=0.0)}))
+        rows.append(
+            Row(f"{kind}: most that came within a second", "updates/s", {OURS_PUBLIC: max(timely, default=0.0)})
+        )
         last = steps[-1]
         ending = f"saturated; full: {full_part(last)}" if _is_saturated(last) else "not saturated by the highest rate"
         rows.append(Row(f"the same, the last rate tried ({ending})", "updates/s", {OURS_PUBLIC: last["rate"]}))

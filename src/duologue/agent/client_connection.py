@@ -29,7 +29,6 @@ from duologue.protocol.values import (
     Provider,
     SessionOpened,
 )
-from duologue.usage.spellings import with_scope
 
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
@@ -254,7 +253,11 @@ class ClientConnection:
                     await turn._compactions.end(turn.send_final_update)
 
         reason = await session._prompts.run(turn, handle)
-        return PromptResult(stop_reason=reason, usage=None if turn.tokens is None else with_scope(turn.tokens))
+        if turn.tokens is None:
+            return PromptResult(stop_reason=reason)
+        from duologue.usage.spellings import with_scope
+
+        return PromptResult(stop_reason=reason, usage=with_scope(turn.tokens))
 
     @_reports_store_errors
     async def steer(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> SteerAnswer:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from duologue.conversation.session_setup import Implementation
 
@@ -18,8 +19,7 @@ Meaning: TypeAlias = Literal["per_turn", "cumulative", "last_request", "per_requ
 request (reported in updates, so that the turn is their sum)."""
 
 
-@dataclass(frozen=True)
-class UsageHabit:
+class UsageHabit(Struct, frozen=True):
     """How one agent reports tokens.
 
     Attributes:
