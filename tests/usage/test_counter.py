@@ -329,3 +329,14 @@ def test_warnings_are_limited() -> None:
         counter.add_context(number + 1, number, None, None)
 
     assert len(counter.usage.warnings) == MOST_WARNINGS
+
+
+def test_absurd_numbers_are_left_out_so_that_sums_can_be_saved() -> None:
+    counter = UsageCounter(PER_TURN)
+    for _ in range(3):
+        counter.add_request(plain(2**64 - 1, 1))
+        assert counter.end_turn(plain(1, 2**64 - 1)).provenance == "not_reported"
+    counter.end_turn(plain(2**47, 0))
+
+    assert restored(counter, PER_TURN).usage == counter.usage
+    assert counter.usage.warnings == ("a report of more than 281,474,976,710,656 tokens was left out",)

@@ -19,6 +19,9 @@ GROWING_TURNS = 5
 MOST_WARNINGS = 8
 """Warnings that are kept; an agent whose numbers are wrong repeats itself."""
 
+MOST_TOKENS = 2**48
+"""Tokens of one report that are believed: more than any turn uses, and sums of them stay within what JSON can hold."""
+
 _DIGITS = 9
 """Decimal places of a cost: more than any price has, fewer than the errors of adding binary fractions."""
 
@@ -124,6 +127,8 @@ class UsageCounter:
 
     def add_request(self, counts: TokenCounts) -> None:
         """Add the tokens of one request to the model in the running turn."""
+        if not self._is_plausible(counts):
+            return
         self._requests = counts if self._requests is None else self._requests.plus(counts)
 
     def add_context(
@@ -161,6 +166,8 @@ class UsageCounter:
         cost = self._turn_cost() if self._has_cost else None
         requests, self._requests = self._requests, None
         state.turns += 1
+        if reported is not None and not self._is_plausible(reported):
+            reported = None
         if reported is None and requests is not None:
             reported = requests
             state.meaning = state.meaning or "per_request"
@@ -273,6 +280,12 @@ class UsageCounter:
         if state.last is not None:
             state.finished, state.last = state.finished.plus(state.last), None
         state.is_incomplete |= state.uncovered > 0
+
+    def _is_plausible(self, counts: TokenCounts) -> bool:
+        is_plausible = all((number or 0) <= MOST_TOKENS for number in _fields(counts).values())
+        if not is_plausible:
+            self._warn(f"a report of more than {MOST_TOKENS:,} tokens was left out")
+        return is_plausible
 
     def _check(self, counts: TokenCounts) -> None:
         total = counts.total
