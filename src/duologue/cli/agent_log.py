@@ -120,13 +120,15 @@ class LogView:
 
     def show_now(self) -> None:
         """Show the lines that wait to be shown."""
-        if self._lines:
-            self._pause()
+        if not self._lines:
+            return
+        self._pause()
         if self._left_out:
             show_line(f"({self._left_out:,} lines left out: the agent writes too fast)")
-            self._left_out = 0
-        while self._lines:
-            show_line(*self._lines.popleft())
+        # In one piece: each makes the editor draw its line again.
+        say("".join(f"  {mark} {line}\n" for line, mark in self._lines), Style.DIM)
+        self._lines.clear()
+        self._left_out = 0
 
 
 class WireView:
