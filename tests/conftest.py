@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import hypothesis
@@ -28,8 +30,18 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+class UvloopFactory:
+    """Plugin that makes the event loop of every test."""
+
+    def pytest_asyncio_loop_factories(self) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+        import uvloop  # type: ignore[import-not-found, unused-ignore]  # pyright: ignore[reportMissingImports]  # optional
+
+        return {"uvloop": uvloop.new_event_loop}  # pyright: ignore[reportUnknownMemberType]
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fault-table", metavar="PATH", help="write what this run says about each fault to this page")
+    parser.addoption("--uvloop", action="store_true", help="run the tests on uvloop, which must be installed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -37,6 +49,8 @@ def pytest_configure(config: pytest.Config) -> None:
     is_worker = hasattr(config, "workerinput")
     if path is not None and not is_worker:
         config.pluginmanager.register(FaultTable(Path(path)), "fault-table")
+    if config.getoption("--uvloop"):
+        config.pluginmanager.register(UvloopFactory(), "uvloop-factory")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,7 +7,9 @@ import os
 import socket
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from io import FileIO
 
 if sys.platform != "win32":
     import fcntl
@@ -34,7 +36,8 @@ def enlarge_pipe(fd: int) -> None:
 async def open_reader(fd: int, protocol: asyncio.Protocol) -> asyncio.ReadTransport:
     """Read `fd`, which now belongs to the returned transport, and pass the data to `protocol`."""
     if _is_pipe(fd):
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(fd, "rb", 0))
+        with _closed_on_error(os.fdopen(fd, "rb", 0)) as pipe:
+            transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
         with suppress(AttributeError):  # only in asyncio's own event loops
             transport.max_size = READ_SIZE  # type: ignore[attr-defined]
         return transport
@@ -46,11 +49,23 @@ async def open_reader(fd: int, protocol: asyncio.Protocol) -> asyncio.ReadTransp
 async def open_writer(fd: int, protocol: asyncio.Protocol) -> asyncio.WriteTransport:
     """Write to `fd`, which now belongs to the returned transport, and report its state to `protocol`."""
     if _is_pipe(fd):
-        transport, _ = await asyncio.get_running_loop().connect_write_pipe(lambda: protocol, os.fdopen(fd, "wb", 0))
+        with _closed_on_error(os.fdopen(fd, "wb", 0)) as pipe:
+            transport, _ = await asyncio.get_running_loop().connect_write_pipe(lambda: protocol, pipe)
         return transport
     if _is_stream_socket(fd):
         return await open_duplex(fd, protocol)
     return ThreadWriter(fd, protocol)
+
+
+@contextmanager
+def _closed_on_error(pipe: FileIO) -> Generator[FileIO]:
+    """Close a pipe that the event loop could not open, or did not because of a cancellation."""
+    try:
+        yield pipe
+    except BaseException:
+        with suppress(OSError):  # uvloop has closed the descriptor, and leaves the file open
+            pipe.close()
+        raise
 
 
 async def open_duplex(fd: int, protocol: asyncio.Protocol) -> asyncio.Transport:

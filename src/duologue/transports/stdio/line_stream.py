@@ -74,6 +74,7 @@ class LineStreamTransport(BufferedTransport):
         """Frames for asyncio's transport once it has written its own, because it would copy them."""
         self._unsent_bytes = 0
         self._written = 0
+        self._is_aborted = False
         self._writer_gone = asyncio.Event()
 
     def _attach(self, reader: asyncio.ReadTransport, writer: asyncio.WriteTransport) -> None:
@@ -146,7 +147,9 @@ class LineStreamTransport(BufferedTransport):
 
     @property
     def _unwritten_bytes(self) -> int:
-        return self._unsent_bytes + (self._writer.get_write_buffer_size() if self._writer is not None else 0)
+        if self._writer is None or self._is_aborted:  # uvloop still counts what an aborted writer has dropped
+            return self._unsent_bytes
+        return self._unsent_bytes + self._writer.get_write_buffer_size()
 
     def send(self, frame: bytes) -> None:
         if self._send_error is not None:
@@ -298,6 +301,7 @@ class LineStreamTransport(BufferedTransport):
     def _abort_writer(self) -> None:
         # asyncio closes a pipe once for each call, the second time with a traceback.
         if self._writer is not None and not self._writer_gone.is_set() and not self._is_ending(self._writer):
+            self._is_aborted = True
             self._writer.abort()
 
     @staticmethod
