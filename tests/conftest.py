@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import hypothesis
@@ -34,9 +35,7 @@ class UvloopFactory:
     """Plugin that makes the event loop of every test."""
 
     def pytest_asyncio_loop_factories(self) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-        import uvloop  # type: ignore[import-not-found, unused-ignore]  # pyright: ignore[reportMissingImports]  # optional
-
-        return {"uvloop": uvloop.new_event_loop}  # pyright: ignore[reportUnknownMemberType]
+        return {"uvloop": import_module("uvloop").new_event_loop}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

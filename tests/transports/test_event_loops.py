@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Coroutine
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -36,9 +37,7 @@ agent.run()
 
 
 def uvloop_factory() -> asyncio.AbstractEventLoop:
-    import uvloop  # type: ignore[import-not-found, unused-ignore]  # pyright: ignore[reportMissingImports]  # optional
-
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()  # pyright: ignore[reportUnknownMemberType]
+    loop: asyncio.AbstractEventLoop = import_module("uvloop").new_event_loop()
     return loop
 
 
