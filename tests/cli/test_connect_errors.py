@@ -70,7 +70,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("tls"))
 
 
-CASES = [
+CASES: list[tuple[str, list[str], bytes, str, str]] = [
     ("401 Unauthorized", [], b"", "rejects the client: HTTP 401", "pass a valid token (`--token`"),
     ("403 Forbidden", [], b"", "rejects the client: HTTP 403", "ask the owner of the server for access"),
     ("404 Not Found", [], b"", "rejects the client: HTTP 404", "correct the path of the URL"),

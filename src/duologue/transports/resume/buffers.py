@@ -95,9 +95,11 @@ class Encoding(Protocol):
 
     def encode(self, frames: list[bytes], first: int, /) -> bytes:
         """Return frames as they are written; the first of them has the number `first`."""
+        ...
 
     def offsets(self, data: bytes, /) -> list[int]:
         """Return where each frame begins in what `encode` returned."""
+        ...
 
 
 class _Chunk(NamedTuple):
