@@ -273,3 +273,80 @@ def test_a_number_that_no_prompt_has_is_refused(name: str) -> None:
     assert queue.number_of("") == 2
     with pytest.raises(UsageError, match="`:queue` lists them"):
         queue.number_of(name)
+
+
+# --- steering
+
+
+@TERMINALS
+def test_text_is_sent_into_the_running_turn_of_an_agent_that_can_be_steered(tmp_path: Path, kind: str) -> None:
+    with terminal(tmp_path, "chat", TERM=kind) as console:
+        console.until("Ctrl-D exits.")
+        console.type("/steer\r")
+        console.until("Enter queues, Ctrl-S steers, Ctrl-C cancels" if kind == "xterm" else "Send me text while I work")
+        console.type("use pytest\x13" if kind == "xterm" else ":steer use pytest\r")
+        console.until("You sent: use pytest")
+        console.type(":steer stop\r")
+        console.until("You sent: stop")
+        console.until("(end_turn")
+        console.type(":quit\r")
+
+        assert console.wait() == 0
+        assert console.text.count("sent into the running turn\n") == 2
+        assert console.text.count("(end_turn") == 1
+
+
+@TERMINALS
+def test_text_for_an_agent_that_cannot_be_steered_is_queued_before_the_others(tmp_path: Path, kind: str) -> None:
+    end = pipe(tmp_path)
+    with terminal(tmp_path, "chat", "--", *ACTING_AGENT, TERM=kind) as console:
+        console.until("Ctrl-D exits.")
+        console.type(f"wait {end}\r")
+        console.type("say later\r")
+        console.until("1. say later" if kind == "xterm" else "queued as 1; ")
+        console.type("say now\x13" if kind == "xterm" else ":steer say now\r")
+        console.until("queued: this agent cannot be steered\n")
+        end.write_text("")
+        console.until("nowThat is all.")
+        console.until("laterThat is all.")
+        console.until("(end_turn")
+        console.type(":steer say once more\r")
+        console.until("once moreThat is all.")
+        console.until("(end_turn")
+        console.type(":steer\r:quit\r")
+
+        assert console.wait() == 0
+        assert "`:steer` needs the text to send into the running turn" in console.text
+
+
+def test_text_that_a_cancelled_turn_did_not_take_is_kept_on_hold(tmp_path: Path) -> None:
+    with terminal(tmp_path, "chat") as console:
+        console.until("Ctrl-D exits.")
+        console.type("/cancel-me\r")
+        console.until("other: Wait to be cancelled")
+        console.type("/echo instead\x13")
+        console.until("sent into the turn, not taken yet: /echo instead")
+        console.type("\x03")
+        console.until("queued: no turn is running that could take it\n")
+        console.until("queued (on hold: ")
+        console.type("\r")
+        console.until("You said: instead")
+        console.until("(end_turn")
+        console.type(":quit\r")
+
+        assert console.wait() == 0
+
+
+def test_text_that_was_not_taken_before_the_exit_is_shown(tmp_path: Path) -> None:
+    with terminal(tmp_path, "chat") as console:
+        console.until("Ctrl-D exits.")
+        console.type("/cancel-me\r")
+        console.until("other: Wait to be cancelled")
+        console.type("/echo never\x13")
+        console.until("sent into the turn, not taken yet: /echo never")
+        console.type(":quit\r")
+        console.until("the chat exits when this turn has ended")
+        console.type("\x03")
+        console.until("not queued: the chat exits; this was not sent: /echo never")
+
+        assert console.wait() == 0

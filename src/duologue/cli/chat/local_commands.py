@@ -23,6 +23,7 @@ LOCAL_COMMANDS = {
     "reload": ("", "start the agent again, and continue the session if the agent can"),
     "stderr": ("", "show or hide what the agent writes to stderr"),
     "wire": ("", "show or hide the messages of the connection"),
+    "steer": ("TEXT", "send text into the running turn (or type it and press Ctrl-S), if the agent supports that"),
     "queue": ("", "list the prompts that wait until the turn has ended"),
     "edit": ("[N] [TEXT]", "edit a queued prompt, the last one without N; with TEXT, replace it"),
     "drop": ("[N]", "drop a queued prompt, the last one without N; `:drop all` drops them all"),

@@ -218,7 +218,7 @@ class PromptToolkitEditor:
         self.refresh()
 
     def _key_bindings(self) -> KeyBindings:
-        """Return the keys: Enter sends or queues; Alt-Enter, or Enter after a backslash, starts another line."""
+        """Return the keys: Enter sends or queues, Ctrl-S steers; Alt-Enter and a backslash start another line."""
         keys = KeyBindings()
         is_empty = Condition(lambda: not self._session.default_buffer.text)
 
@@ -230,6 +230,10 @@ class PromptToolkitEditor:
                 buffer.newline(copy_margin=False)
             else:
                 self._enter(buffer.text)
+
+        @keys.add("c-s", filter=Condition(self._callbacks.is_working) & ~is_empty)
+        def steer(event: KeyPressEvent) -> None:
+            self._enter(f":steer {event.current_buffer.text}")
 
         @keys.add("escape", "enter")
         def go_on(event: KeyPressEvent) -> None:

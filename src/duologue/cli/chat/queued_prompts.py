@@ -36,6 +36,7 @@ class QueuedPrompts:
         self.edited: int | None = None
         self._entries: list[QueuedPrompt] = []
         self._is_wanted = False
+        self._is_closed = False
         self.on_change: Callable[[], None] = lambda: None
         self._changed = asyncio.Event()
 
@@ -70,17 +71,25 @@ class QueuedPrompts:
             self._changed.clear()
             await self._changed.wait()
 
-    def add(self, text: str) -> int:
+    def add(self, text: str, *, is_first: bool = False) -> int:
         """Append a prompt; return its number, 0 if it is sent immediately. A prompt after held ones goes first.
 
+        Args:
+            text: The prompt.
+            is_first: Send it before the others.
+
         Raises:
-            UsageError: Too many wait already.
+            UsageError: Too many wait already, or the chat exits.
         """
+        if self._is_closed:
+            raise UsageError("not queued: the chat exits")
         if len(self._entries) >= MOST_QUEUED:
             raise UsageError(f"not queued: {MOST_QUEUED} prompts wait already; `:drop N` drops one")
         has_waited = not self.is_idle
-        at = len(self._entries) if has_waited else 0
+        at = len(self._entries) if has_waited and not is_first else 0
         self._entries.insert(at, QueuedPrompt(text, has_waited))
+        if self.edited is not None and at < self.edited:
+            self.edited += 1
         self.is_held = False
         self._notify()
         return at + 1 if has_waited else 0
@@ -102,6 +111,11 @@ class QueuedPrompts:
         else:
             del self._entries[number - 1]
         self._notify()
+
+    def close(self) -> list[str]:
+        """Remove and return all prompts, and accept none after that."""
+        self._is_closed = True
+        return self.clear()
 
     def clear(self) -> list[str]:
         """Remove and return all prompts."""

@@ -8,13 +8,15 @@ import time
 from duologue.cli.chat.line_editor import LineEditor
 from duologue.cli.chat.queue_commands import queue_lines
 from duologue.cli.chat.queued_prompts import QueuedPrompts
+from duologue.cli.chat.steering import Steering
 from duologue.cli.console.line_reader import LineReader, is_interactive
 from duologue.cli.console.renderer import ConsoleOutput
 from duologue.cli.console.safe_output import Style, first_columns, say
+from duologue.sanitize import escape_line
 
 SILENT_SECONDS = 5.0
 """Time without any output after which a line says what the agent is doing."""
-HINT_COLUMNS = 40
+HINT_COLUMNS = 50
 """Columns for the hint after what the agent is doing."""
 
 
@@ -23,26 +25,41 @@ class WorkStatus:
 
     Args:
         queue: Prompts that wait.
+        steering: Knows which texts were sent into the turn and not taken yet.
         screen: Knows which tool call runs, and when something was shown last.
         reader: Its lock is held while the user is asked something.
         editor: Shows the lines.
+
+    Attributes:
+        can_steer: The agent takes text into a running turn.
     """
 
-    def __init__(self, queue: QueuedPrompts, screen: ConsoleOutput, reader: LineReader, editor: LineEditor) -> None:
+    def __init__(
+        self,
+        queue: QueuedPrompts,
+        steering: Steering,
+        screen: ConsoleOutput,
+        reader: LineReader,
+        editor: LineEditor,
+    ) -> None:
         self._queue = queue
+        self._steering = steering
         self._screen = screen
         self._reader = reader
         self._editor = editor
         self._silent = 0.0
+        self.can_steer = False
 
     def lines(self, width: int) -> list[str]:
         """Return the queue, what the agent does, and what keys do."""
-        lines = queue_lines(self._queue, width)
+        lines = [f"sent into the turn, not taken yet: {escape_line(text)}" for text in self._steering.pending]
+        lines += queue_lines(self._queue, width)
         if self._queue.edited is not None:
             lines.append(f"editing {self._queue.edited}: Enter saves it, an empty line drops it")
         elif not self._queue.is_idle:
             doing = f"{self._screen.doing} ({self._silent:.0f} s)" if self._silent else "working"
-            lines.append(f"{first_columns(doing, max(10, width - HINT_COLUMNS))}; Enter queues, Ctrl-C cancels")
+            steer = "Ctrl-S steers, " if self.can_steer else ""
+            lines.append(f"{first_columns(doing, max(10, width - HINT_COLUMNS))}; Enter queues, {steer}Ctrl-C cancels")
         return [first_columns(line, width - 1) for line in lines]
 
     async def report_silence(self) -> None:

@@ -28,6 +28,7 @@ from duologue.cli.chat.plain_editor import editor_for
 from duologue.cli.chat.queue_commands import QUEUE_COMMANDS, enqueue, queue_lines, run_queue_command
 from duologue.cli.chat.queued_prompts import QueuedPrompts
 from duologue.cli.chat.session_commands import SessionCommands
+from duologue.cli.chat.steering import Steering
 from duologue.cli.chat.work_status import WorkStatus
 from duologue.cli.console.echo_filter import QUIET_EVENTS, EchoFilter
 from duologue.cli.console.form_prompt import FormPrompt
@@ -99,7 +100,8 @@ class Chat:
             draft=self._editor.draft,
         )
         self._commands = SessionCommands(arguments, self._cwd, self._reader, self._editor)
-        self._status = WorkStatus(self._queue, self._screen, self._reader, self._editor)
+        self._steering = Steering(self._queue, self._screen, self._editor)
+        self._status = WorkStatus(self._queue, self._steering, self._screen, self._reader, self._editor)
         self._log_view = LogView(self._editor.above, self._screen.pause)
         self._log = AgentLog(self._log_view if arguments.stderr else None, has_all_frames=has_all_frames)
         self._wire_view = WireView(self._log, self._log_view, is_on=getattr(arguments, "wire", False))
@@ -169,11 +171,12 @@ class Chat:
         try:
             async with self._editor.active():
                 await self._read_lines(agent)
-                if unsent := self._queue.clear():
+                if unsent := self._queue.close():
                     say("not sent:\n" + "".join(f"  {text}\n" for text in unsent))
                 if not self._queue.is_idle and self._reads_ahead:
                     say("the chat exits when this turn has ended; Ctrl-C cancels it\n")
                 await self._unless_failed(self._queue.wait_until_idle())
+                await self._steering.settle()
         finally:
             await self._tasks.cancel(1.0)
 
@@ -220,7 +223,7 @@ class Chat:
     async def _handle_line(self, agent: RemoteAgent, line: str) -> None:
         queue = self._queue
         if queue.edited is not None:
-            queue.end_edit(line)
+            queue.end_edit(line.removeprefix(":steer "))
         elif line.startswith(":"):
             await self._chat_command(agent, line[1:])
         elif line.strip():
@@ -253,6 +256,7 @@ class Chat:
         self._echo.begin(line)
         self._acts.begin()
         self._running_turn = turn
+        self._status.can_steer = agent.capabilities.steering
         tasks = TaskScope()
         tasks.start(self._status.report_silence())
         try:
@@ -281,12 +285,16 @@ class Chat:
         if name in QUEUE_COMMANDS:
             run_queue_command(self._queue, self._editor, name, argument)
             return
-        self._editor.echo(f":{line}")
+        if name != "steer":
+            self._editor.echo(f":{line}")
         match name:
             case "cancel":
                 await (session.cancel() if self._running_turn is None else self._running_turn.cancel())
             case "quit":
                 self._is_done = True
+            case "steer":
+                self._echo.begin(argument)
+                self._steering.start(self._running_turn, argument)
             case "new" | "resume" | "reload" if not self._queue.is_idle:
                 raise UsageError(f"`:{name}` has to wait until the turn has ended; Ctrl-C cancels it")
             case "new":
