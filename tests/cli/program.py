@@ -21,7 +21,7 @@ from typing import Any
 PROGRAM = [sys.executable, "-m", "duologue.cli.main"]
 ODD_AGENT = [sys.executable, str(Path(__file__).with_name("odd_agent.py"))]
 ACTING_AGENT = [sys.executable, str(Path(__file__).with_name("acting_agent.py"))]
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:

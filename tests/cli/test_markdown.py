@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -43,3 +44,29 @@ def test_a_growing_paragraph_leaves_room_for_what_the_terminal_echoes(monkeypatc
     assert len(widths) > 3
     assert max(widths) == 40 - ECHO_WIDTH
     assert max(len(line) for line in out.getvalue()[len(draft) :].splitlines()) >= 40
+
+
+class _Draft:
+    """Notes what is drawn while a paragraph grows."""
+
+    def __init__(self) -> None:
+        self.drawn: list[str | None] = []
+
+    def draw(self, render: Callable[[int], str] | None) -> None:
+        self.drawn.append(None if render is None else render(40))
+
+
+def test_a_growing_paragraph_can_be_drawn_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    out, draft = _Terminal(), _Draft()
+    writer = MarkdownWriter(out, draft)
+    writer.write("some **bold")
+    assert out.getvalue() == ""
+    writer.write("** text")
+    writer.pause()
+
+    first, second, ended = draft.drawn
+    assert re.sub(r"\x1b\[[0-9;]*m| *\n", "", first or "") == "some **bold"
+    assert re.sub(r"\x1b\[[0-9;]*m| *\n", "", second or "") == "some bold text"
+    assert ended is None
+    assert "bold" in out.getvalue()

@@ -61,6 +61,7 @@ class PromptToolkitEditor:
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._partial = ""
         self._render: Callable[[int], str] | None = None
+        self._draft_lines: list[str] = []
         self._redraw_timer: asyncio.TimerHandle | None = None
         self._is_shown = False
         path = _history_file()
@@ -164,6 +165,8 @@ class PromptToolkitEditor:
     def draw(self, render: Callable[[int], str] | None) -> None:
         """Show text that grows as a part of the prompt; None if it is complete, and printed from now on."""
         self._render = render
+        if render is None:
+            self._draft_lines = []
         self._redraw_soon()
 
     def _write(self, stream: TextIO, text: str) -> None:
@@ -196,16 +199,15 @@ class PromptToolkitEditor:
     def _redraw(self) -> None:
         self._redraw_timer = None
         if self._is_shown:
+            self._draft_lines = [] if self._render is None else self._render(terminal_width()).rstrip("\n").split("\n")
             self.refresh()
 
     def _message(self) -> StyleAndTextTuples:
         """Return what is shown before the cursor: text that grows, the status, the prompt."""
         width = terminal_width()
         shown: StyleAndTextTuples = []
-        drafts = [] if self._render is None else self._render(width).rstrip("\n").split("\n")
-        if partial := _STYLES.sub("", self._partial):
-            drafts.append(partial[-(width - 1) * DRAFT_ROWS :])
-        for line in drafts[-DRAFT_ROWS:]:
+        partial = _STYLES.sub("", self._partial)[-(width - 1) * DRAFT_ROWS :]
+        for line in [*self._draft_lines, *([partial] if partial else [])][-DRAFT_ROWS:]:
             shown += [*to_formatted_text(ANSI(line)), ("", "\n")]
         shown += [("fg:ansibrightblack", f"{line}\n") for line in self._callbacks.status(width)]
         return [*shown, ("bold", PROMPT)]
