@@ -22,7 +22,7 @@ def test_a_person_sees_the_output_of_a_command_before_it_ends(tmp_path: Path, co
             console.until("›")
             console.type(f"{prompt}\r")
         console.until("○ execute")
-        assert "second\n" not in console.until("\n    first\n")
+        assert "second\n" not in console.until("    first\n")
         (tmp_path / "go").touch()
         assert console.until("● execute").count("    second\n") == 1
         console.until("end_turn")

@@ -16,8 +16,6 @@ from duologue.sanitize import escape_line
 
 SILENT_SECONDS = 5.0
 """Time without any output after which a line says what the agent is doing."""
-HINT_COLUMNS = 50
-"""Columns for the hint after what the agent is doing."""
 
 
 class WorkStatus:
@@ -57,9 +55,10 @@ class WorkStatus:
         if self._queue.edited is not None:
             lines.append(f"editing {self._queue.edited}: Enter saves it, an empty line drops it")
         elif not self._queue.is_idle:
-            doing = f"{self._screen.doing} ({self._silent:.0f} s)" if self._silent else "working"
             steer = "Ctrl-S steers, " if self.can_steer else ""
-            lines.append(f"{first_columns(doing, max(10, width - HINT_COLUMNS))}; Enter queues, {steer}Ctrl-C cancels")
+            if self._silent:
+                lines.append(f"{self._screen.doing} ({self._silent:.0f} s)")
+            lines.append(f"working; Enter queues, {steer}Ctrl-C cancels")
         return [first_columns(line, width - 1) for line in lines]
 
     async def report_silence(self) -> None:
