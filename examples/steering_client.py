@@ -14,6 +14,7 @@ AGENT = [sys.executable, str(Path(__file__).with_name("steered_agent.py"))]
 
 async def main() -> None:
     async with connect(AGENT) as agent, agent.new_session(".") as session:
+        queued = None
         async with session.prompt("write about tests") as turn:
             async for event in turn:
                 if isinstance(event, Text):
@@ -21,8 +22,9 @@ async def main() -> None:
                     if event.text.startswith("2."):
                         result = await turn.steer("use pytest", otherwise="queue")
                         print(f"[{result.outcome}]")
-        if result.turn is not None:  # it was not taken: it is the next prompt
-            print((await result.turn).text)
+                        queued = result.turn
+        if queued is not None:  # it was not taken: it is the next prompt
+            print((await queued).text)
 
 
 if __name__ == "__main__":

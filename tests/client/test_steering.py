@@ -274,12 +274,13 @@ async def test_a_text_whose_agent_is_lost_has_one_outcome_and_goes_to_the_next_o
 
     async with connect(Exiting(), restart=Restart(pause=0.01)) as remote:
         session = await remote.new_session(tmp_path)
+        turn = session.prompt("go")
+        await turn.__aenter__()
+        got = await turn.steer("x", otherwise=otherwise)
+        assert (got.outcome, got.reason) == ("prompt_required", "connectionLost")
         with pytest.raises(ConnectionLost):
-            async with session.prompt("go") as turn:
-                got = await turn.steer("x", otherwise=otherwise)
-                assert (got.outcome, got.reason) == ("prompt_required", "connectionLost")
-                async for _ in turn:
-                    pass
+            async for _ in turn:
+                pass
         if got.turn is not None:
             await got.turn
         sent = [[each["prompt"][0]["text"] for each in agent.calls("session/prompt")] for agent in agents]

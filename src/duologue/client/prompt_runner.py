@@ -135,7 +135,8 @@ class PromptRunner:
         session, agent = self._session, self._agent
         session._is_replaying, self.is_prompted, turn._is_sent = False, True, True
         session._run_id = None
-        turn._on_steerable()
+        if turn._steer_waiter is not None:
+            turn._on_steerable()
         turn._count_unread(agent.connection.internals.unread)
         watch = None if agent._watchdog is None else agent._tasks.start(agent._watchdog.watch(turn))
         try:

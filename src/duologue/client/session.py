@@ -318,7 +318,7 @@ class ClientSession(SessionControls):
             self._usage_counter.add_update(update, is_in_turn=self.is_busy)
         is_late = update.is_of_turn and self._prompts.running is None and self._count_late()
         self._publish(event_of(update, changed, raw, is_late))
-        if isinstance(update, InfoUpdate):
+        if type(update) is InfoUpdate:
             self._run_id = run_id_in(self.agent._steering, update, self._run_id)
             if (turn := self._prompts.running) is not None:
                 turn._on_steerable()

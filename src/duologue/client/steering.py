@@ -156,11 +156,13 @@ class PulledSteering:
 
 def run_id_in(spelling: Spelling | None, update: InfoUpdate, before: str | None) -> str | None:
     """Return the id of the running turn after an update; `before` if the update does not tell it."""
-    keys = () if spelling is None else spelling.run_id
-    parent = value_at(update.meta, keys[:-1]) if keys else None
-    if not isinstance(parent, dict) or keys[-1] not in parent:
+    if spelling is None or not spelling.run_id:
         return before
-    found = cast("JsonObject", parent)[keys[-1]]
+    *parents, key = spelling.run_id
+    parent = value_at(update.meta, (*parents,))
+    if not isinstance(parent, dict) or key not in parent:
+        return before
+    found = cast("JsonObject", parent)[key]
     return found if isinstance(found, str) else None
 
 
