@@ -72,7 +72,7 @@ def test_a_lazy_module_shows_type_checkers_the_names_that_it_loads(module: Modul
 @pytest.mark.parametrize("module", LAZY_MODULES, ids=lambda module: module.__name__)
 def test_importing_a_lazy_module_loads_nothing_else(module: ModuleType) -> None:
     code = f"import sys, json, {module.__name__}; print(json.dumps(list(sys.modules)))"
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30, check=True).stdout
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True).stdout
 
     loaded = {name for name in json.loads(output) if name.startswith("duologue")}
     assert loaded == {"duologue", "duologue.lazy_exports", module.__name__}

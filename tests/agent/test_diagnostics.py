@@ -150,7 +150,7 @@ async def test_a_value_that_the_protocol_does_not_list_fails_the_turn_and_names_
         if asyncio.iscoroutine(made):
             await made
 
-    async with asyncio.timeout(5), client_for(agent_with(answer, debug=True), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer, debug=True), tmp_path) as client:
         with pytest.raises(InternalError, match=message):
             await client.prompt(await client.new(), "go")
 
@@ -172,7 +172,7 @@ async def fails(tmp_path: Path, answer: Any) -> str:
             is_first = False
             await answer(turn)
 
-    async with asyncio.timeout(5), client_for(agent_with(once), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(once), tmp_path) as client:
         session = await client.new()
         with pytest.raises(RequestError) as caught:
             await client.prompt(session, "go")
@@ -254,7 +254,7 @@ async def test_other_coroutines_are_reported_by_the_interpreter_as_ever(tmp_path
             gc.collect()
         await turn.say(str([str(each.message) for each in caught]))
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
         await client.prompt(await client.new(), "go")
         assert client.text == "[\"coroutine 'good' was never awaited\"]"
 

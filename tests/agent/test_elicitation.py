@@ -117,7 +117,7 @@ async def test_an_answer_is_an_instance_or_nothing(
         async with turn.tool("Release") as tool:
             got.append(await turn.elicit(Release, "What shall I release?", tool=tool))
 
-    async with asyncio.timeout(5), client_for(agent_with(ask), tmp_path, validate=True, **FORMS) as client:
+    async with asyncio.timeout(60), client_for(agent_with(ask), tmp_path, validate=True, **FORMS) as client:
 
         @client.handlers.on(v1.ELICITATION_CREATE)
         async def fill_in(context: Context, params: v1.CreateElicitationRequest) -> v1.CreateElicitationResponse:
@@ -142,7 +142,7 @@ async def test_a_client_without_forms_is_not_asked(tmp_path: Path, capabilities:
     async def ask(turn: Turn[Settings]) -> None:
         got.append(await turn.elicit(Release, "What?"))
 
-    async with asyncio.timeout(5), client_for(agent_with(ask), tmp_path, validate=True, **capabilities) as client:
+    async with asyncio.timeout(60), client_for(agent_with(ask), tmp_path, validate=True, **capabilities) as client:
         await client.prompt(await client.new(), "go")
         assert got == [None]
         assert client.validator.calls("elicitation/create") == []
@@ -159,7 +159,7 @@ async def test_an_address_is_asked_with_an_id_of_its_own_and_never_falls_back_to
             await turn.elicit_url("Log in", "https://me:secret@example.com/")
         await turn.session.complete_elicitation("mine")
 
-    async with asyncio.timeout(5), client_for(agent_with(ask), tmp_path, validate=True, **URLS) as client:
+    async with asyncio.timeout(60), client_for(agent_with(ask), tmp_path, validate=True, **URLS) as client:
 
         @client.handlers.on(v1.ELICITATION_CREATE)
         async def accept(context: Context, params: v1.CreateElicitationRequest) -> v1.CreateElicitationResponse:
@@ -173,7 +173,7 @@ async def test_an_address_is_asked_with_an_id_of_its_own_and_never_falls_back_to
         assert [message["params"] for message in client.validator.calls("elicitation/complete")] == [
             {"elicitationId": "mine"}
         ]
-    async with asyncio.timeout(5), client_for(agent_with(ask), tmp_path, validate=True, **FORMS) as client:
+    async with asyncio.timeout(60), client_for(agent_with(ask), tmp_path, validate=True, **FORMS) as client:
         with pytest.raises(InvalidParams, match="does not support URL elicitation"):
             await client.prompt(await client.new(), "go")
         assert client.validator.calls("elicitation/create") == []
@@ -185,7 +185,7 @@ async def test_a_question_may_be_about_a_request_rather_than_a_session(tmp_path:
         answer = await turn.session._client.elicit(question)
         await turn.say(f"{answer.action} {answer.meta}")
 
-    async with asyncio.timeout(5), client_for(agent_with(ask), tmp_path, validate=True, **FORMS) as client:
+    async with asyncio.timeout(60), client_for(agent_with(ask), tmp_path, validate=True, **FORMS) as client:
 
         @client.handlers.on(v1.ELICITATION_CREATE)
         async def decline(context: Context, params: v1.CreateElicitationRequest) -> v1.CreateElicitationResponse:
@@ -208,6 +208,6 @@ async def test_a_client_that_fails_to_ask_is_an_error_the_author_can_catch(tmp_p
         except RequestError as error:
             caught.append(error.code)
 
-    async with asyncio.timeout(5), client_for(agent_with(ask), tmp_path, **FORMS) as client:
+    async with asyncio.timeout(60), client_for(agent_with(ask), tmp_path, **FORMS) as client:
         assert (await client.prompt(await client.new(), "go")).stop_reason == "end_turn"
         assert caught == [-32601]

@@ -27,7 +27,7 @@ async def client_with_services(
 ) -> AsyncGenerator[tuple[RecordingClient, ClientServices]]:
     """Connect a client with these capabilities and log in to the agent that does everything."""
     agent, _ = complete_agent(**options)
-    async with asyncio.timeout(20), client_for(agent, cwd, validate=True, **capabilities) as client:
+    async with asyncio.timeout(60), client_for(agent, cwd, validate=True, **capabilities) as client:
         await client.connection.request(v1.AUTHENTICATE, v1.AuthenticateRequest(method_id="key"))
         yield client, ClientServices(client)
 
@@ -141,7 +141,7 @@ def test_an_agent_sends(name: str, everything_sent: tuple[set[str], set[str], li
 async def test_an_agent_sends_mcp_message(tmp_path: Path) -> None:
     """Between an MCP server that lives in the client and an agent that uses it; tests/mcp has the rest."""
     agent = agent_with(mcp=True, unstable={"mcp_over_acp"})
-    async with asyncio.timeout(10), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         asked = asyncio.Event()
 
         @client.handlers.on(v1.MCP_MESSAGE)

@@ -74,7 +74,7 @@ class SessionAware:
 )
 async def test_a_function_or_a_class_is_an_agent(tmp_path: Path, target: Any, text: str) -> None:
     agent = as_agent(target)
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         assert client.hello.agent_capabilities.load_session
         assert client.hello.agent_info is not None
         assert client.hello.agent_info.name == target.__name__.lower().replace("_", "-")
@@ -85,7 +85,7 @@ async def test_a_function_or_a_class_is_an_agent(tmp_path: Path, target: Any, te
 
 async def test_an_instance_belongs_to_its_session_and_goes_with_it(tmp_path: Path) -> None:
     agent = as_agent(Counting, name="counting")
-    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         one, two = await client.new(), await client.new()
         for session in (one, one, two):
             await client.prompt(session, "x")
@@ -104,10 +104,10 @@ class Working:
 
 
 async def test_a_class_may_ask_for_its_session_and_its_method_for_the_turn(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), client_for(as_agent(SessionAware), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(as_agent(SessionAware), tmp_path) as client:
         await client.prompt(await client.new(), "x")
         assert client.text == str(tmp_path)
-    async with asyncio.timeout(5), client_for(as_agent(Working), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(as_agent(Working), tmp_path) as client:
         await client.prompt(await client.new(), "x")
         assert client.text == f"{tmp_path} x"
 
@@ -123,7 +123,7 @@ async def test_a_cancelled_generator_cleans_up_inside_its_turn(tmp_path: Path) -
         finally:
             cleaned.append(prompt)
 
-    async with asyncio.timeout(5), client_for(as_agent(endless), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(as_agent(endless), tmp_path) as client:
         session = await client.new()
         turn = asyncio.ensure_future(client.prompt(session, "go"))
         await client.until_updates(v1.AgentMessageChunk)

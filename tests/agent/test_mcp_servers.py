@@ -43,7 +43,7 @@ async def test_an_agent_that_cannot_use_mcp_starts_nothing_and_says_so_once(
     with caplog.at_level(logging.WARNING, "duologue.agent"):
         agent = agent_with(mcp=uses_mcp)
         agent.persist_sessions(MemoryStore())
-        async with asyncio.timeout(10), client_for(agent, tmp_path, validate=True, **capabilities) as client:
+        async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True, **capabilities) as client:
             mcp = client.hello.agent_capabilities.mcp_capabilities
             assert (mcp.http, mcp.sse, mcp.acp) == (False, False, False)
             session = await client.new(mcp_servers=[touching(marker), touching(marker, "more")])
@@ -65,7 +65,7 @@ async def test_the_built_in_agent_opens_sessions_without_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
-    async with asyncio.timeout(10), client_for(builtin_agent(), tmp_path, validate=True, **EVERYTHING) as client:
+    async with asyncio.timeout(60), client_for(builtin_agent(), tmp_path, validate=True, **EVERYTHING) as client:
         session = await client.new(mcp_servers=[touching(tmp_path / "started")])
         await client.prompt(session, "/mcp")
         assert "install `duologue[mcp]`" in client.text
@@ -77,7 +77,7 @@ async def test_the_built_in_agent_opens_sessions_without_the_extra(
 async def test_an_entry_of_unknown_type_without_a_command_is_refused(tmp_path: Path, is_mcp: bool, method: str) -> None:
     agent = agent_with(mcp=is_mcp, unstable={"fork"})
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(10), raw_client(agent) as client:
+    async with asyncio.timeout(60), raw_client(agent) as client:
         await client.ask(1, "initialize", {"protocolVersion": 1})
         setup: dict[str, Any] = {"cwd": str(tmp_path), "mcpServers": []}
         opened = (await client.ask(2, "session/new", setup))["result"]
@@ -150,7 +150,7 @@ async def test_the_servers_named_in_session_new_are_connected(tmp_path: Path) ->
         await client.turn(opened["sessionId"], "list")
         assert "echo" in json.loads(client.text)
         # The same words in version 1, which has no type for a command.
-    async with asyncio.timeout(30), client_for(agent_with(list_tools, mcp=True), tmp_path, validate=True) as v1_client:
+    async with asyncio.timeout(60), client_for(agent_with(list_tools, mcp=True), tmp_path, validate=True) as v1_client:
         stdio = v1.McpServerStdio(name=server.name, command=server.command, args=server.args, env=[])
         await v1_client.prompt(await v1_client.new(mcp_servers=[stdio]), "list")
         assert "echo" in json.loads(v1_client.text)
@@ -168,7 +168,7 @@ async def test_the_servers_named_when_a_session_is_opened_again_are_connected(tm
         v1.McpServerStdio(name=each.name, command=each.command, args=each.args, env=[])
         for each in (small(name="first"), small(name="second"))
     )
-    async with asyncio.timeout(30), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         mcp = client.hello.agent_capabilities.mcp_capabilities
         assert (mcp.http, mcp.sse) == (True, True)
         session = await client.new(mcp_servers=[first])
@@ -186,7 +186,7 @@ async def test_a_server_that_the_client_carries_cannot_be_used_where_that_is_swi
         await turn.say(turn.mcp.errors["tools"])
 
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         client_for(agent_with(report_failures, mcp=True), tmp_path, validate=True) as client,
     ):
         session = await client.new(mcp_servers=[v1.McpServerAcp(name="tools", server_id="1")])

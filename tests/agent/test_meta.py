@@ -35,7 +35,7 @@ async def test_meta_of_a_request_can_be_read_and_its_response_can_carry_meta(tmp
             request.answer["example.com/answer"] = [1]
 
     method, fields = CALLS[name]
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True, **EVERYTHING) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True, **EVERYTHING) as client:
         await client.ask(v1.AUTHENTICATE, method_id="key")
         substitutes = {"CWD": str(tmp_path), "OPEN": await client.new(), "CLOSED": await client.new()}
         await client.close(substitutes["CLOSED"])
@@ -52,7 +52,7 @@ async def test_meta_of_initialize_and_of_notifications_can_be_read(tmp_path: Pat
     agent = agent_with()
     seen: list[Any] = []
     agent.on_request(lambda request: seen.append((request.method, request.received)))
-    async with asyncio.timeout(5), raw_client(agent) as client:
+    async with asyncio.timeout(60), raw_client(agent) as client:
         await client.initialize(_meta={"a": 1})
         client.send(method="session/cancel", params={"sessionId": "s", "_meta": {"b": 2}})
         await client.ask(1, "authenticate", {"methodId": "x"})
@@ -68,7 +68,7 @@ async def test_author_code_finds_the_request_it_answers_and_is_alone_with_it(tmp
 
     with pytest.raises(LookupError):
         current_request()
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path, validate=True) as client:
         sessions = [await client.new() for _ in range(5)]
         prompts = [client.prompt(session, "go", meta={"n": n}) for n, session in enumerate(sessions)]
         assert [response.meta for response in await asyncio.gather(*prompts)] == [{"n": n} for n in range(5)]
@@ -86,7 +86,7 @@ async def test_everything_an_agent_sends_can_have_something_attached_and_answers
             await turn.files.read("a.txt")
         received.append(attached.received)
 
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True, **EVERYTHING) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True, **EVERYTHING) as client:
         services = ClientServices(client)
 
         @client.handlers.on(v1.FS_READ_TEXT_FILE)
@@ -161,7 +161,7 @@ async def test_custom_methods_are_typed_in_both_directions(tmp_path: Path) -> No
         agent.extension("_x")(lambda: None)
     ask: Method[Any, Any] = Method("_notes/find", Query, Found)
     drop: Method[Any, Any] = Method("_notes/forget", Query, dict[str, Any])
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         pinged: list[Any] = []
 
         @client.handlers.on(Method("_editor/find", Query, Found, side="client"))
@@ -198,7 +198,7 @@ async def test_custom_methods_are_typed_in_both_directions(tmp_path: Path) -> No
 
 async def test_providers_are_listed_set_and_disabled_and_headers_are_never_sent(tmp_path: Path) -> None:
     agent, providers = complete_agent()
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
 
         async def listed() -> dict[str, Any]:
             found = (await client.ask(v1.PROVIDERS_LIST)).providers
@@ -233,7 +233,7 @@ async def test_an_entry_of_the_list_carries_what_is_attached_to_it(tmp_path: Pat
     agent = agent_with()
     store = MemoryStore()
     agent.persist_sessions(store)
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         session = await client.new()
         await store.update_info(session, meta={"example.com/pinned": True})
         assert (await client.sessions_page()).sessions[0].meta == {"example.com/pinned": True}

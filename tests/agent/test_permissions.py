@@ -47,7 +47,7 @@ async def test_each_kind_of_answer_means_what_it_says(
     tmp_path: Path, kind: str | None, is_allowed: bool, times: int
 ) -> None:
     answers: list[bool] = []
-    async with asyncio.timeout(5), client_for(agent_with(asking(answers)), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(asking(answers)), tmp_path, validate=True) as client:
         client.answer_permission()
         client.choose = kind
         session = await client.new()
@@ -71,7 +71,7 @@ async def test_always_covers_what_the_author_says_it_covers_and_ends_with_the_se
     answers: list[bool] = []
     agent = agent_with(asking(answers, remember_as="all writing"))
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         client.answer_permission()
         client.choose = "allow_always"
         session = await client.new()
@@ -106,7 +106,7 @@ async def test_always_covers_exactly_what_the_user_was_shown(tmp_path: Path) -> 
         {"change": [None, "one"]},
         {"change": ["one", None]},
     ]
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
         client.answer_permission()
         client.choose = "allow_always"
         session = await client.new()
@@ -136,7 +136,7 @@ async def test_always_covers_exactly_what_the_user_was_shown(tmp_path: Path) -> 
 async def test_an_invalid_answer_counts_as_rejected(tmp_path: Path, reply: dict[str, Any]) -> None:
     """In the wild, agents 3: option ids never offered, and errors of every kind."""
     answers: list[bool] = []
-    async with asyncio.timeout(5), raw_client(agent_with(asking(answers))) as client:
+    async with asyncio.timeout(60), raw_client(agent_with(asking(answers))) as client:
         await client.initialize()
         opened = await client.ask("new", "session/new", {"cwd": str(tmp_path), "mcpServers": []})
         prompt = {"sessionId": opened["result"]["sessionId"], "prompt": [{"type": "text", "text": "Write"}]}
@@ -155,7 +155,7 @@ async def test_a_permission_request_without_an_answer_is_rejected_and_cancelled(
     answers: list[bool] = []
     agent = agent_with(asking(answers), permission_timeout=0.05)
     assert agent_with()._permission_timeout == PERMISSION_SECONDS == 600
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         given_up = asyncio.Event()
 
         @client.handlers.on(v1.SESSION_REQUEST_PERMISSION)
@@ -182,7 +182,7 @@ async def test_a_question_says_all_there_is_to_know_about_its_tool_call(tmp_path
             await edit.show(FileChange("a.txt", None, "text"), status="pending")
             await edit.request_permission(options=options, meta={"q": 1})
 
-    async with asyncio.timeout(5), client_for(agent_with(ask), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(ask), tmp_path, validate=True) as client:
         client.answer_permission()
         await client.prompt(await client.new(), "go")
         [asked] = client.asked
@@ -219,7 +219,7 @@ async def test_leaving_plan_mode_is_a_tool_call_of_kind_switch_mode_with_a_quest
                 await turn.set_option(mode=chosen.option_id)
 
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         client_for(agent_with(plan, settings=SampleSettings), tmp_path, validate=True) as client,
     ):
         client.answer_permission()

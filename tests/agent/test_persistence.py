@@ -25,7 +25,7 @@ from tests.agent.wire_client import EVERYTHING, RecordingClient, agent_with, cli
 @pytest.mark.rule(56, 57, 126)
 @pytest.mark.fault("ORD-12", "STO-14")
 async def test_loading_tells_all_of_it_before_the_answer_and_keeps_none_of_it_twice(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), client_for(persistent_agent(), tmp_path, validate=True, **EVERYTHING) as client:
+    async with asyncio.timeout(60), client_for(persistent_agent(), tmp_path, validate=True, **EVERYTHING) as client:
         session = await client.new()
         await client.prompt(session, "hi")
         assert len(client.of(v1.Notice)) == 1
@@ -48,7 +48,7 @@ async def test_loading_tells_all_of_it_before_the_answer_and_keeps_none_of_it_tw
 @pytest.mark.rule(60)
 @pytest.mark.fault("ORD-13")
 async def test_resuming_tells_nothing_and_goes_on(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), client_for(persistent_agent(), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(persistent_agent(), tmp_path, validate=True) as client:
         session = await client.new()
         await client.prompt(session, "hi")
         await client.close(session)
@@ -65,14 +65,14 @@ async def test_resuming_tells_nothing_and_goes_on(tmp_path: Path) -> None:
 @pytest.mark.rule(58)
 @pytest.mark.parametrize("method", ["load", "resume", "fork"])
 async def test_opening_an_unknown_session_is_not_found(tmp_path: Path, method: str) -> None:
-    async with asyncio.timeout(5), client_for(persistent_agent(unstable=True), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(persistent_agent(unstable=True), tmp_path) as client:
         with pytest.raises(ResourceNotFound) as caught:
             await getattr(client, method)("unknown")
         assert caught.value.data == {"sessionId": "unknown"}
 
 
 async def test_a_fork_has_the_past_of_its_source_and_a_future_of_its_own(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), client_for(persistent_agent(unstable=True), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(persistent_agent(unstable=True), tmp_path, validate=True) as client:
         source = await client.new()
         await client.prompt(source, "hi")
         await client.prompt(source, "title T")
@@ -93,7 +93,7 @@ async def test_listing_pages_filters_and_forgets(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
-    async with asyncio.timeout(10), client_for(persistent_agent(), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(persistent_agent(), tmp_path, validate=True) as client:
         assert (await client.sessions_page()).sessions == []
         made = [await client.new(here) for _ in range(120)]
         other = await client.new(Path(f"{there}/."))
@@ -128,7 +128,7 @@ async def test_listing_pages_filters_and_forgets(tmp_path: Path) -> None:
 
 @pytest.mark.rule(153)
 async def test_archiving_ends_a_session_and_hides_it_until_it_is_taken_out_again(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), client_for(persistent_agent(unstable=True), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(persistent_agent(unstable=True), tmp_path, validate=True) as client:
         active, archived = await client.new(), await client.new()
         turn = asyncio.ensure_future(client.prompt(archived, "wait"))
         await client.until_updates(v1.ToolCall)
@@ -155,7 +155,7 @@ async def test_archiving_ends_a_session_and_hides_it_until_it_is_taken_out_again
 
 @pytest.mark.rule(154)
 async def test_asking_for_the_status_of_a_session_changes_nothing(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), client_for(persistent_agent(unstable=True), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(persistent_agent(unstable=True), tmp_path, validate=True) as client:
         session = await client.new()
 
         async def status(name: str = session) -> str:
@@ -186,7 +186,7 @@ async def set_title(client: RecordingClient, session: str, title: str) -> str:
 async def test_a_title_of_the_user_is_normalized_sent_and_not_replaced_by_the_agent(
     tmp_path: Path, is_open: bool
 ) -> None:
-    async with asyncio.timeout(5), client_for(persistent_agent(unstable=True), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(persistent_agent(unstable=True), tmp_path, validate=True) as client:
         session = await client.new()
         await client.prompt(session, "title A")
         await client.prompt(session, "title B")
@@ -213,7 +213,7 @@ async def test_a_title_of_the_user_is_normalized_sent_and_not_replaced_by_the_ag
 
 
 async def test_a_title_that_is_only_in_the_list_is_sent_when_the_session_is_loaded(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), client_for(persistent_agent(unstable=True), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(persistent_agent(unstable=True), tmp_path, validate=True) as client:
         session = await client.new()
         await client.close(session)
         await set_title(client, session, "T")
@@ -232,7 +232,7 @@ async def test_settings_and_state_are_kept_and_the_answer_says_them_as_they_are_
 
     agent = agent_with(count, settings=SampleSettings, unstable=True)
     agent.persist_sessions(SqliteStore(tmp_path / "kept"))
-    async with asyncio.timeout(10), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         session = await client.new()
         await client.prompt(session, "switch")
         await client.set_mode(session, "ask")
@@ -267,7 +267,7 @@ async def test_a_refused_turn_is_replayed_but_is_not_part_of_the_history(tmp_pat
 
     agent = agent_with(answer)
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         session = await client.new()
         assert (await client.prompt(session, "one")).stop_reason == "end_turn"
         assert (await client.prompt(session, "bad")).stop_reason == "refusal"
@@ -284,7 +284,7 @@ async def test_a_session_in_which_nothing_happened_writes_nothing_when_it_ends(t
     store = MemoryStore()
     agent = agent_with(settings=SampleSettings)
     agent.persist_sessions(store)
-    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         untouched, changed = await client.new(), await client.new()
         await client.connection.request(
             v1.SESSION_SET_MODE, v1.SetSessionModeRequest(session_id=changed, mode_id="write")
@@ -297,7 +297,7 @@ async def test_a_session_in_which_nothing_happened_writes_nothing_when_it_ends(t
 
 
 async def test_a_new_session_that_finds_no_file_handle_left_says_so(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), client_for(agent_with(), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(), tmp_path) as client:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
         try:
@@ -311,7 +311,7 @@ async def test_a_new_session_that_finds_no_file_handle_left_says_so(tmp_path: Pa
 async def test_the_client_receives_the_reason_why_sessions_cannot_be_stored(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         SqliteStore(tmp_path / "file" / "sessions") as store,
         client_for(persistent_agent(store), tmp_path) as client,
     ):

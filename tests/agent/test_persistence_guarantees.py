@@ -25,7 +25,7 @@ from tests.agent.wire_client import agent_with, client_for
 async def test_a_session_is_open_in_one_place(tmp_path: Path) -> None:
     """In the wild, agents 4: `session/load` with the same id from two connections."""
     agent = persistent_agent(unstable={"archive"})
-    async with asyncio.timeout(5), client_for(agent, tmp_path) as client, client_for(agent, tmp_path) as other:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client, client_for(agent, tmp_path) as other:
         session = await client.new()
         await client.prompt(session, "hi")
         for attempt in (other.load(session), other.resume(session), other.delete(session)):
@@ -51,7 +51,7 @@ async def test_loading_twice_at_once_tells_it_once_and_refuses_the_second(tmp_pa
         if is_slow:
             await may_open.wait()
 
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         session = await client.new()
         await client.prompt(session, "hi")
         await client.close(session)
@@ -82,7 +82,7 @@ async def test_a_turn_cut_off_by_the_end_of_its_client_is_kept_and_marked(tmp_pa
 
     agent = agent_with(work)
     agent.persist_sessions(store)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async with client_for(agent, tmp_path) as client:
             session = await client.new()
             turn = asyncio.ensure_future(client.prompt(session, "cut"))
@@ -120,7 +120,7 @@ async def test_the_next_client_need_not_wait_for_the_last_to_be_cleared_away(tmp
                 await may_end.wait()
 
     agent.on_prompt(work)
-    async with asyncio.timeout(10), client_for(agent, tmp_path) as second:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as second:
         async with client_for(agent, tmp_path) as first:
             session = await first.new()
             turn = asyncio.ensure_future(first.prompt(session, "wait"))
@@ -137,7 +137,7 @@ async def test_the_next_client_need_not_wait_for_the_last_to_be_cleared_away(tmp
 @pytest.mark.parametrize("method", ["load", "resume"])
 async def test_a_session_that_another_process_has_open_is_in_use(tmp_path: Path, method: str) -> None:
     store = MemoryStore()
-    async with asyncio.timeout(5), client_for(persistent_agent(store), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(persistent_agent(store), tmp_path) as client:
         session = await client.new()
         await client.close(session)
         async with await store.open(session):
@@ -161,7 +161,7 @@ async def test_a_client_that_leaves_while_its_session_is_being_opened_leaves_non
             except asyncio.CancelledError:
                 go_on.set()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         async with client_for(agent, tmp_path) as client:
             attempt = asyncio.ensure_future(client.new())
             await opening.wait()
@@ -182,7 +182,7 @@ class ForgetfulStore(MemoryStore):
 
 async def test_a_damaged_entry_costs_the_entry_and_not_the_session(tmp_path: Path) -> None:
     store = ForgetfulStore()
-    async with asyncio.timeout(5), client_for(persistent_agent(store), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(persistent_agent(store), tmp_path) as client:
         session = await client.new()
         await client.prompt(session, "hi")
         await client.close(session)
@@ -232,7 +232,7 @@ async def test_a_question_the_end_of_a_tool_call_and_the_answer_wait_until_all_b
     store = SlowStore()
     agent = agent_with(work)
     agent.persist_sessions(store)
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         client.answer_permission()
         session = await client.new()
         store.is_slow = True
@@ -263,7 +263,7 @@ async def test_late_updates_of_a_cancelled_turn_are_saved_and_come_before_its_re
     store = SqliteStore(tmp_path / "kept")
     agent = agent_with(work)
     agent.persist_sessions(store)
-    async with asyncio.timeout(10), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         session = await client.new()
         for _ in range(10):
             turn = asyncio.ensure_future(client.prompt(session, "go"))
@@ -302,7 +302,7 @@ class FullStore(MemoryStore):
 
 async def test_a_turn_that_cannot_be_kept_says_so_unless_it_was_cancelled_and_saving_resumes(tmp_path: Path) -> None:
     store = FullStore()
-    async with asyncio.timeout(10), client_for(persistent_agent(store), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(persistent_agent(store), tmp_path) as client:
         session = await client.new()
         store.is_full = True
         with pytest.raises(InternalError, match=r"could not be stored.*no space left"):
@@ -325,7 +325,7 @@ async def test_state_that_is_no_json_fails_its_turn_and_nothing_else(tmp_path: P
 
     agent = agent_with(answer)
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         session = await client.new()
         with pytest.raises(InternalError, match="could not be stored"):
             await client.prompt(session, "bad")

@@ -15,7 +15,7 @@ from tests.agent.wire_client import agent_with, client_for
 
 
 async def statuses_of(tmp_path: Path, answer: object) -> list[list[str]]:
-    async with asyncio.timeout(30), client_for(agent_with(answer), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
         await client.prompt(await client.new(), "go")
         return [[str(entry.status) for entry in plan.entries] for plan in client.of(v1.Plan)]
 

@@ -172,7 +172,7 @@ async def test_a_killed_agent_has_kept_what_it_acknowledged_and_its_successor_go
 @pytest.mark.parametrize("argument", ["--help", "--version", "--nonsense"])
 def test_an_agent_that_is_a_program_explains_itself(tmp_path: Path, argument: str) -> None:
     command = [sys.executable, str(EXAMPLES / "notes_agent.py"), argument]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=tmp_path, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False)
 
     assert ended.returncode == (2 if argument == "--nonsense" else 0)
     assert {"--help": "Notes 1.0", "--version": "notes 1.0"}.get(argument, "") in ended.stdout
@@ -217,7 +217,7 @@ def test_an_author_who_configures_no_logging_sees_why_a_turn_failed(
         write(process, id=2, method="session/prompt", params={"sessionId": session, "prompt": content})
         while "error" not in answer:
             answer = read(process)
-        _, stderr = process.communicate(timeout=10)
+        _, stderr = process.communicate(timeout=60)
     found = re.fullmatch(r"KeyError \((reference \w+)\)", answer["error"]["message"])
     assert found
     assert stderr.decode().count(found[1]) == seen

@@ -50,7 +50,7 @@ def collecting() -> tuple[Any, list[Any]]:
 async def test_text_and_links_are_taken_by_every_agent_in_any_mixture(tmp_path: Path) -> None:
     """In the wild, agents 5: prompts with only a link."""
     handler, seen = collecting()
-    async with asyncio.timeout(5), client_for(agent_with(handler, accepts=()), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(handler, accepts=()), tmp_path) as client:
         session = await client.new()
         await client.prompt(session, LINK)
         await client.prompt(session, "a", LINK, "b")
@@ -71,11 +71,11 @@ async def test_content_that_was_not_advertised_is_rejected_before_any_work_and_o
     """In the wild, agents 5: prompts with only an image."""
     handler, seen = collecting()
     others = tuple({"image", "audio", "resource"} - {kind})
-    async with asyncio.timeout(5), client_for(agent_with(handler, accepts=others), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(handler, accepts=others), tmp_path) as client:
         with pytest.raises(InvalidParams, match=rf"\$\.prompt\[1\].*{kind}"):
             await client.prompt(await client.new(), "look", block)
         assert seen == []
-    async with asyncio.timeout(5), client_for(agent_with(handler, accepts=(kind,)), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(handler, accepts=(kind,)), tmp_path) as client:
         await client.prompt(await client.new(), block)
         assert len(seen) == 1
     [[taken]] = seen
@@ -89,7 +89,7 @@ async def test_content_that_was_not_advertised_is_rejected_before_any_work_and_o
 
 async def test_content_of_an_unknown_kind_is_refused_by_its_name(tmp_path: Path) -> None:
     handler, seen = collecting()
-    async with asyncio.timeout(5), client_for(agent_with(handler), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(handler), tmp_path) as client:
         with pytest.raises(InvalidParams, match=r"\$\.prompt\[0\].*hologram"):
             await client.prompt(await client.new(), Other("hologram", {"type": "hologram"}))
         assert seen == []
@@ -100,7 +100,7 @@ async def test_content_of_an_unknown_kind_is_refused_by_its_name(tmp_path: Path)
 @pytest.mark.parametrize("data", ["not base64!", "aGk", "====", "aGk=\n", ""])
 async def test_binary_content_is_passed_on_as_it_came_and_never_decoded(tmp_path: Path, data: str) -> None:
     handler, seen = collecting()
-    async with asyncio.timeout(5), client_for(agent_with(handler, accepts=("image",)), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(handler, accepts=("image",)), tmp_path) as client:
         await client.prompt(await client.new(), v1.ImageContent(data=data, mime_type="image/png"))
         assert seen == [[ImageContent(data, "image/png")]]
 
@@ -111,7 +111,7 @@ async def test_an_image_of_24_megabytes_and_five_megabytes_of_text_arrive(tmp_pa
     handler, seen = collecting()
     data = base64.b64encode(bytes(18 * 1024 * 1024)).decode()
     text = "é\u2028\0\N{GRINNING FACE}x" * 800_000
-    async with asyncio.timeout(30), client_for(agent_with(handler, accepts=("image",)), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(handler, accepts=("image",)), tmp_path) as client:
         session = await client.new()
         await client.prompt(session, v1.ImageContent(data=data, mime_type="image/png"))
         await client.prompt(session, text)
@@ -123,7 +123,7 @@ async def test_an_image_of_24_megabytes_and_five_megabytes_of_text_arrive(tmp_pa
 async def test_an_empty_prompt_is_refused_by_name(tmp_path: Path) -> None:
     """In the wild, agents 5: an empty array."""
     handler, seen = collecting()
-    async with asyncio.timeout(5), client_for(agent_with(handler), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(handler), tmp_path) as client:
         with pytest.raises(InvalidParams, match=r"\$\.prompt"):
             await client.prompt(await client.new())
         assert seen == []
@@ -148,7 +148,7 @@ async def test_annotations_and_meta_of_every_block_can_be_read_and_written(tmp_p
             await turn.say(block, meta={"chunk": 1})
 
     agent = agent_with(send_back, accepts=("image", "audio", "resource"))
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         await client.prompt(await client.new(), *sent)
         assert [chunk.content for chunk in client.of(v1.AgentMessageChunk)] == sent
         assert [chunk.meta for chunk in client.of(v1.AgentMessageChunk)] == [{"chunk": 1}] * 5
@@ -168,7 +168,7 @@ async def test_the_tokens_of_a_turn_are_sent_with_its_response(tmp_path: Path) -
             total=2**60, input=1, output=2, thought=3, cached_read=4, cached_write=5, meta={"a": 1}
         )
 
-    async with asyncio.timeout(5), client_for(agent_with(answer, unstable=True), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer, unstable=True), tmp_path, validate=True) as client:
         response = await client.prompt(await client.new(), "go")
         assert response.usage == v1.Usage(
             total_tokens=2**60,
@@ -194,7 +194,7 @@ async def test_stopping_works_from_a_task_group_and_an_unknown_reason_is_an_erro
             turn.stop("tired")  # type: ignore[arg-type]  # the mistake
         return turn.text
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
         session = await client.new()
         assert (await client.prompt(session, "group")).stop_reason == "refusal"
         with pytest.raises(InternalError, match="ValueError"):
@@ -224,7 +224,7 @@ async def test_an_authors_mistake_is_an_error_of_its_prompt_and_nothing_else(tmp
                 await turn.say("fine")
 
     agent = agent_with(answer, debug=debug)
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         session = await client.new()
         with pytest.raises(RequestError, match="out of credit") as own:
             await client.prompt(session, "own")
@@ -268,7 +268,7 @@ async def test_updates_of_many_tasks_come_before_the_answer_and_none_after_it(tm
             for number in range(10):
                 group.create_task(send_pieces(number))
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path, validate=True) as client:
         session = await client.new()
         await client.prompt(session, "go")
         await client.until(lambda: refused)
@@ -286,7 +286,7 @@ async def test_prompts_of_one_session_wait_in_line_and_their_updates_never_mix(t
             await turn.say(turn.text)
             await asyncio.sleep(0)
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path, validate=True) as client:
         session = await client.new()
         await asyncio.gather(*(client.prompt(session, str(number)) for number in range(10)))
         turn = [*["agent_message_chunk"] * 5, "answer to session/prompt"]
@@ -304,7 +304,7 @@ async def test_cancelling_a_queued_prompt_leaves_the_others_queued(tmp_path: Pat
         ran.append(turn.text)
         await release.wait()
 
-    async with asyncio.timeout(5), raw_client(agent_with(answer)) as client:
+    async with asyncio.timeout(60), raw_client(agent_with(answer)) as client:
         await client.initialize()
         opened = await client.ask("new", "session/new", {"cwd": str(tmp_path), "mcpServers": []})
         session = opened["result"]["sessionId"]
@@ -326,7 +326,7 @@ async def test_a_hundred_sessions_do_not_wait_for_the_slow_one(tmp_path: Path) -
             await asyncio.Event().wait()
         await turn.say("done")
 
-    async with asyncio.timeout(20), client_for(agent_with(answer), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
         sessions = [await client.new() for _ in range(100)]
         slow = asyncio.ensure_future(client.prompt(sessions[0], "slow"))
         loop = asyncio.get_running_loop()
@@ -354,7 +354,7 @@ async def test_a_tool_block_that_does_nothing_was_in_progress_before_it_was_comp
         async with turn.tool("Failed", tool_call_id="failed") as failed:
             await failed.fail("no")
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path, validate=True) as client:
         await client.prompt(await client.new(), "go")
         assert client.statuses == [*["pending", "in_progress", "completed"] * 2, "pending", "failed"]
 
@@ -367,7 +367,7 @@ async def test_updates_of_tool_calls_are_sent_as_the_author_wrote_them(tmp_path:
             await work.update(status="in_progress")
             await work.update(status="completed")
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path, validate=True) as client:
         await client.prompt(await client.new(), "go")
         assert client.of(v1.ToolCallUpdate)[0] == v1.ToolCallUpdate(tool_call_id="never announced", title="Who?")
         assert client.statuses == ["pending", "in_progress", "completed", "in_progress", "completed"]
@@ -383,7 +383,7 @@ async def test_a_command_is_found_whatever_white_space_follows_it(tmp_path: Path
 
     with pytest.raises(ValueError, match="slash or whitespace"):
         agent.command("/note", "no")
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         session = await client.new()
         for text in ("/note", "/note one", "/note\ntwo\nlines", "  /note three", "/notes", "note", "/", ""):
             await client.prompt(session, text)

@@ -249,7 +249,7 @@ async def test_a_program_serves_on_the_network_with_the_option(option: str, tmp_
     process = await asyncio.create_subprocess_exec(sys.executable, str(program), option, "0", stderr=PIPE)
     assert process.stderr is not None
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             line = (await process.stderr.readline()).decode()
             found = re.fullmatch(r"echo is at ((?:ws|http)://127\.0\.0\.1:\d+/acp#token=[\w-]{43})\n", line)
             assert found, line

@@ -24,7 +24,7 @@ from tests.agent.wire_client import agent_with, client_for, raw_client
 
 @pytest.mark.rule(33, 47, 83)
 async def test_sessions_have_unique_names_and_live_side_by_side(tmp_path: Path) -> None:
-    async with asyncio.timeout(10), client_for(agent_with(), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(), tmp_path, validate=True) as client:
         names = [await client.new() for _ in range(20)]
         assert len(set(names)) == 20
 
@@ -38,7 +38,7 @@ async def test_sessions_have_unique_names_and_live_side_by_side(tmp_path: Path) 
 @pytest.mark.parametrize("cwd", ["", "x", "./x", "~", "a\0b", "/a\0b", "C:\\work", "/definitely/not/here", "/x" * 3000])
 async def test_a_directory_that_cannot_be_worked_in_is_refused_by_name(tmp_path: Path, cwd: str) -> None:
     """In the wild, agents 4: `session/new` for a directory that does not exist."""
-    async with asyncio.timeout(5), client_for(agent_with(), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(), tmp_path) as client:
         with pytest.raises(InvalidParams, match=r"\$\.cwd"):
             await client.connection.request(v1.SESSION_NEW, v1.NewSessionRequest(cwd=cwd, mcp_servers=[]))
         with pytest.raises(InvalidParams, match=r"\$\.additionalDirectories\[1\]"):
@@ -54,7 +54,7 @@ async def test_a_directory_that_may_not_be_entered_is_refused_and_nothing_is_kep
     agent, locked = agent_with(), tmp_path / "locked"
     agent.persist_sessions(MemoryStore())
     locked.mkdir(mode=0)
-    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         with pytest.raises(InvalidParams):
             await client.new(locked)
         assert (await client.sessions_page()).sessions == []
@@ -67,7 +67,7 @@ async def test_the_session_works_in_its_directory_wherever_the_agent_was_started
         await turn.say(f"{turn.cwd} {ran.output.strip()} {await turn.files.read('here.txt')}")
 
     (tmp_path / "here.txt").write_text("here")
-    async with asyncio.timeout(10), client_for(agent_with(answer), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
         await client.prompt(await client.new(), "go")
         assert client.text == f"{tmp_path} {tmp_path} here"
 
@@ -82,7 +82,7 @@ async def test_mcp_servers_are_taken_without_a_type_and_null_is_none_of_them(tmp
         seen.append(session.setup.mcp_servers)
 
     stdio = {"name": "a", "command": "/bin/a", "args": [], "env": [{"name": "K", "value": "V"}]}
-    async with asyncio.timeout(5), raw_client(agent) as client:
+    async with asyncio.timeout(60), raw_client(agent) as client:
         await client.initialize()
         for id, servers in enumerate([[stdio], [{**stdio, "type": "stdio"}], None, []]):
             assert "result" in await client.ask(id, "session/new", {"cwd": str(tmp_path), "mcpServers": servers})
@@ -102,7 +102,7 @@ async def test_mcp_servers_that_do_not_start_do_not_fail_the_session(tmp_path: P
         await turn.mcp.ready()
         await turn.say(",".join(sorted(turn.mcp.errors)))
 
-    async with asyncio.timeout(20), client_for(agent_with(answer, mcp=True), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer, mcp=True), tmp_path, validate=True) as client:
         missing = v1.McpServerStdio(name="missing", command="/no/such/server", args=[], env=[])
         broken = v1.McpServerStdio(name="broken", command="/bin/false", args=[], env=[])
         session = await client.new(mcp_servers=[missing, broken])
@@ -125,7 +125,7 @@ async def test_a_system_prompt_is_applied_or_refused_never_ignored(tmp_path: Pat
         async def read_prompt(session: Session[Settings]) -> None:
             seen.append(session.setup.system_prompt)
 
-        async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+        async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
             for prompt, is_fine in [
                 (system_prompt("append", text), offered is not None),
                 (system_prompt("override", text), offered == "override"),
@@ -159,7 +159,7 @@ async def test_additional_directories_are_roots_and_nothing_else_is(tmp_path: Pa
 
     agent = agent_with(answer)
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         session = await client.new(inside, additional_directories=[str(additional)])
         await client.prompt(session, "go")
         assert client.text == "inside additional refused "
@@ -179,7 +179,7 @@ async def test_a_prompt_to_an_unknown_closed_deleted_or_foreign_session_is_refus
 ) -> None:
     agent = agent_with()
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(5), client_for(agent, tmp_path) as client, client_for(agent, tmp_path) as other:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client, client_for(agent, tmp_path) as other:
         closed, deleted, foreign = await client.new(), await client.new(), await other.new()
         await client.close(closed)
         await client.delete(deleted)
@@ -211,7 +211,7 @@ async def test_ending_a_session_in_mid_turn_ends_the_turn_and_its_work_first(tmp
 
     agent = agent_with(answer, unstable=True)
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(10), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         session = await client.new()
         turn = asyncio.ensure_future(client.prompt(session, "go"))
         await client.until_updates(v1.ToolCallUpdate)
@@ -232,7 +232,7 @@ async def test_ending_a_session_in_mid_turn_ends_the_turn_and_its_work_first(tmp
 async def test_closing_twice_is_not_found_and_deleting_twice_is_fine(tmp_path: Path) -> None:
     agent = agent_with()
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         session = await client.new()
         await client.close(session)
         with pytest.raises(ResourceNotFound):
@@ -258,7 +258,7 @@ async def test_updates_sent_while_a_session_opens_follow_the_response_that_opens
         await session.set_commands([*session.available_commands, AvailableCommand("added", "Another")])
 
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         session = await client.new()
         await client.until_updates(v1.AgentMessageChunk, 2)
         await client.close(session)
@@ -292,7 +292,7 @@ async def test_an_update_that_cannot_be_sent_does_not_stop_the_session(tmp_path:
         await session.update(ToolCallUpdate(tool_call_id="t", raw_input=object()))
         await session.update(MessageChunk(role="agent", content=TextContent("welcome")))
 
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         session = await client.new()
         assert (await client.prompt(session, "hi")).stop_reason == "end_turn"
         assert client.text == "welcomehi"
@@ -309,7 +309,7 @@ async def test_a_session_that_cannot_be_opened_leaves_nothing_behind(tmp_path: P
         if len(opened) > 1:
             raise OSError("secret")
 
-    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         fine = await client.new()
         for attempt in (client.new(), client.fork(fine), client.load(fine), client.resume(fine)):
             with pytest.raises(InternalError, match="OSError"):
@@ -329,7 +329,7 @@ async def test_a_session_whose_opening_was_cancelled_is_not_open(tmp_path: Path)
         opening.set()
         await asyncio.Event().wait()
 
-    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         attempt = asyncio.ensure_future(client.new())
         await opening.wait()
         attempt.cancel()
@@ -342,7 +342,7 @@ async def test_a_session_whose_opening_was_cancelled_is_not_open(tmp_path: Path)
 
 @pytest.mark.rule(15, 20, 21)
 async def test_unknown_fields_and_strange_meta_are_tolerated_and_missing_fields_are_not(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), raw_client(agent_with()) as client:
+    async with asyncio.timeout(60), raw_client(agent_with()) as client:
         await client.initialize(zzz=1, clientCapabilities={"zzz": {}, "fs": {"zzz": 1}}, _meta=5)
         fields = {"cwd": str(tmp_path), "mcpServers": [], "zzz": [1], "_meta": "nonsense"}
         session = (await client.ask(1, "session/new", fields))["result"]["sessionId"]
@@ -359,7 +359,7 @@ async def test_unknown_fields_and_strange_meta_are_tolerated_and_missing_fields_
 async def test_an_agent_without_a_prompt_handler_says_so(tmp_path: Path) -> None:
     agent = agent_with()
     agent._prompt_handler = None
-    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         with pytest.raises(RequestError, match="on_prompt"):
             await client.prompt(await client.new(), "hi")
 
@@ -381,7 +381,7 @@ def titles(updates: list[Any]) -> list[Any]:
 async def test_the_first_prompt_of_a_session_becomes_its_title(tmp_path: Path, prompt: str, title: str | None) -> None:
     agent = agent_with(auto_title=True)
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(10), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         session = await client.new()
         await client.prompt(session, prompt)
         assert titles(client.updates) == ([] if title is None else [title])
@@ -397,7 +397,7 @@ async def test_a_title_of_the_agent_or_the_user_is_better_than_one_from_a_prompt
 
     agent = agent_with(answer, auto_title=True, unstable=True)
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         first, second = await client.new(), await client.new()
         await client.prompt(first, "name it")
         await client.ask(v1.SESSION_SET_TITLE, session_id=second, title="Mine")
@@ -408,6 +408,6 @@ async def test_a_title_of_the_agent_or_the_user_is_better_than_one_from_a_prompt
 
 
 async def test_sessions_get_no_title_from_a_prompt_unless_auto_title_is_set(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), client_for(agent_with(), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(), tmp_path) as client:
         await client.prompt(await client.new(), "go")
         assert titles(client.updates) == []

@@ -52,7 +52,7 @@ async def set_option(client: RecordingClient, session: str, key: str, value: str
 @pytest.mark.rule(117, 121, 122)
 async def test_a_declaration_is_shown_as_options_modes_and_models(tmp_path: Path) -> None:
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         client_for(
             agent_with(settings=SampleSettings, legacy_models=True), tmp_path, validate=True, **BOOLEANS
         ) as client,
@@ -85,7 +85,7 @@ async def test_a_declaration_is_shown_as_options_modes_and_models(tmp_path: Path
             id="web", name="Web", current_value=True, description="Look things up", meta={"t": 1}
         )
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         client_for(agent_with(settings=SampleSettings, legacy_models=True), tmp_path, validate=True) as client,
     ):
         session = await client.opened()
@@ -100,7 +100,7 @@ async def test_modes_and_settings_agree_whichever_side_changes_the_mode(tmp_path
         await turn.set_option(mode=turn.text)
 
     agent = agent_with(answer, settings=SampleSettings)
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True, **BOOLEANS) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True, **BOOLEANS) as client:
         session = await client.new()
         await client.set_mode(session, "act")
         assert [values(update.config_options)["mode"] for update in client.of(v1.ConfigOptionUpdate)] == ["act"]
@@ -124,7 +124,7 @@ async def test_modes_and_settings_agree_whichever_side_changes_the_mode(tmp_path
 
 async def test_models_can_be_set_by_clients_that_know_only_those(tmp_path: Path) -> None:
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         client_for(agent_with(settings=SampleSettings, legacy_models=True), tmp_path, validate=True) as client,
     ):
         session = await client.new()
@@ -137,7 +137,7 @@ async def test_models_can_be_set_by_clients_that_know_only_those(tmp_path: Path)
 @pytest.mark.rule(115, 119, 120)
 async def test_an_invalid_setting_is_rejected_and_changes_nothing(tmp_path: Path) -> None:
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         client_for(agent_with(settings=SampleSettings), tmp_path, validate=True, **BOOLEANS) as client,
     ):
         session = await client.new()
@@ -154,7 +154,7 @@ async def test_an_invalid_setting_is_rejected_and_changes_nothing(tmp_path: Path
 
 
 async def test_an_agent_without_settings_says_so(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), client_for(agent_with(legacy_models=True), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(legacy_models=True), tmp_path, validate=True) as client:
         opened = await client.opened()
         assert (opened.modes, opened.config_options) == (None, None)
         with pytest.raises(InvalidParams, match="no modes"):
@@ -176,7 +176,7 @@ async def test_settings_change_while_a_turn_runs_and_the_turn_sees_them(tmp_path
             proceed.clear()
 
     agent = agent_with(answer, settings=SampleSettings)
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True, **BOOLEANS) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True, **BOOLEANS) as client:
         session = await client.new()
         turn = asyncio.ensure_future(client.prompt(session, "go"))
         await client.until_updates(v1.AgentMessageChunk)
@@ -198,7 +198,7 @@ async def test_only_a_switch_that_a_client_does_not_know_changed_is_no_news(tmp_
     async def answer(turn: Turn[Switch]) -> None:
         await turn.set_option(web=True)
 
-    async with asyncio.timeout(5), client_for(agent_with(answer, settings=Switch), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer, settings=Switch), tmp_path, validate=True) as client:
         await client.prompt(await client.new(), "go")
         assert client.updates == []
 

@@ -28,7 +28,7 @@ async def test_an_answer_streams_as_chunks_of_one_message_before_the_turn_ends(t
         await turn.say("You said: ")
         await turn.say(turn.text)
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
         response = await client.prompt(await client.new(), "hello")
 
         assert response.stop_reason == "end_turn"
@@ -43,7 +43,7 @@ async def test_a_tool_call_goes_from_pending_to_completed_and_shows_what_it_did(
         async with turn.tool("Read notes.md", kind="read", locations=["notes.md"]) as read:
             await read.show("text")
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
         await client.prompt(await client.new(), "go")
 
         (call,) = client.of(v1.ToolCall)
@@ -67,7 +67,7 @@ async def test_an_exception_in_a_tool_fails_it_and_in_the_handler_fails_the_prom
                 return
         raise KeyError("secret detail")
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
         session = await client.new()
         await client.prompt(session, "tool")
         assert client.of(v1.ToolCallUpdate)[-1].status == "failed"
@@ -94,7 +94,7 @@ async def test_a_cancelled_turn_ends_as_cancelled_whatever_its_handler_raises(tm
             await turn.say("the end")
             raise RuntimeError("while being cancelled")
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
         session, other = await client.new(), await client.new()
         await client.cancel(session)  # nothing runs: no effect
         turn = asyncio.ensure_future(client.prompt(session, "slow"))
@@ -111,7 +111,7 @@ async def test_a_cancel_in_the_same_write_as_its_prompt_is_not_lost(tmp_path: Pa
     async def answer(turn: Turn[Settings]) -> None:
         await asyncio.Event().wait()
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
         session = await client.new()
         turn = asyncio.ensure_future(client.prompt(session, "go"))
         await asyncio.sleep(0)
@@ -134,7 +134,7 @@ async def test_a_second_prompt_waits_for_the_first_and_a_cancel_ends_both(tmp_pa
         running.append(turn.text)
         await release.wait()
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
         session = await client.new()
         turns = [asyncio.ensure_future(client.prompt(session, text)) for text in ("one", "two", "three")]
         release.set()
@@ -156,7 +156,7 @@ async def test_every_stop_reason_can_be_returned_or_reached_from_anywhere(tmp_pa
             turn.stop(reason)
         return reason
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
         session = await client.new()
         assert (await client.prompt(session, "return")).stop_reason == reason
         assert (await client.prompt(session, "stop")).stop_reason == reason
@@ -171,7 +171,7 @@ async def test_permission_is_asked_once_and_always_is_remembered(tmp_path: Path)
         async with turn.tool("Write notes.md", kind="edit") as edit:
             answers.append(await edit.request_permission())
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
 
         @client.handlers.on(v1.SESSION_REQUEST_PERMISSION)
         async def ask(context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
@@ -200,7 +200,7 @@ async def test_a_permission_request_that_fails_is_rejected(tmp_path: Path) -> No
         async with turn.tool("Delete everything", kind="delete") as delete:
             answers.append(await delete.request_permission())
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
         await client.prompt(await client.new(), "go")  # this editor answers with "no such method"
         assert answers == [False]
 
@@ -217,7 +217,7 @@ async def test_modes_and_options_come_from_one_declaration_and_stay_in_step(tmp_
     session_caps = v1.ClientSessionCapabilities(
         config_options=v1.SessionConfigOptionsCapabilities(boolean=v1.BooleanConfigOptionCapabilities())
     )
-    async with asyncio.timeout(5), client_for(agent, tmp_path, session=session_caps) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, session=session_caps) as client:
         request = v1.NewSessionRequest(cwd=str(tmp_path), mcp_servers=[])
         opened = await client.connection.request(v1.SESSION_NEW, request)
         assert opened.modes is not None
@@ -265,7 +265,7 @@ async def test_slash_commands_are_offered_after_the_session_is_open_and_called_w
     async def clear(turn: Turn[Settings], argument: str) -> None:
         called.append((argument, len(turn.prompt)))
 
-    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         session = await client.new()
         link = v1.ResourceLink(name="a", uri="file:///a")
         await client.prompt(session, "/clear the cache", link)

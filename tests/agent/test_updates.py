@@ -32,7 +32,7 @@ from tests.agent.wire_client import EVERYTHING, RecordingClient, agent_with, cli
 async def after_turn(tmp_path: Path, handler: Any, **capabilities: Any) -> RecordingClient:
     """Return a client after one turn with this handler."""
     agent = agent_with(handler, unstable={"plan", "subagents"})
-    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True, **capabilities) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True, **capabilities) as client:
         assert (await client.prompt(await client.new(), "go")).stop_reason == "end_turn"
     return client
 
@@ -211,7 +211,7 @@ async def test_updates_between_turns_go_through_the_session(tmp_path: Path) -> N
 
         turn.session.tasks.start(later(turn.session))
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path, validate=True) as client:
         await client.prompt(await client.new(), "go")
         assert client.updates == []
         go.set()
@@ -225,7 +225,7 @@ async def test_an_unknown_update_can_be_sent(tmp_path: Path) -> None:
             UnrecognizedUpdate(tag="from_the_future", fields={"sessionUpdate": "from_the_future", "a": [1]})
         )
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
         await client.prompt(await client.new(), "go")
         [update] = client.updates
         assert (update.tag, dict(update)) == ("from_the_future", {"sessionUpdate": "from_the_future", "a": [1]})
@@ -237,7 +237,7 @@ async def test_a_value_without_a_json_form_fails_the_turn_and_not_the_connection
             async with turn.tool("Bad", raw_input=object()):
                 pass
 
-    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path, validate=True) as client:
         session = await client.new()
         with pytest.raises(InternalError, match="EncodeError"):
             await client.prompt(session, "bad")

@@ -35,7 +35,7 @@ async def test_an_author_reads_and_writes_without_asking_whose_files_they_are(tm
             await turn.files.read("missing.txt")
 
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         client_for(agent_with(work), tmp_path, validate=True, **(FILES if offers else {})) as client,
     ):
         services = ClientServices(client)
@@ -54,7 +54,7 @@ async def test_line_and_limit_reach_the_client(tmp_path: Path) -> None:
     async def work(turn: Turn[Settings]) -> None:
         await turn.files.read("a.txt", line=2, limit=3)
 
-    async with asyncio.timeout(5), client_for(agent_with(work), tmp_path, validate=True, **FILES) as client:
+    async with asyncio.timeout(60), client_for(agent_with(work), tmp_path, validate=True, **FILES) as client:
         ClientServices(client).files[str(tmp_path / "a.txt")] = "x"
         session = await client.new()
         await client.prompt(session, "go")
@@ -83,7 +83,7 @@ async def test_our_own_files_end_at_the_roots_of_the_session(tmp_path: Path) -> 
         with pytest.raises(ResourceNotFound):
             await turn.files.read("missing.txt")
 
-    async with asyncio.timeout(5), client_for(agent_with(work), inside) as client:
+    async with asyncio.timeout(60), client_for(agent_with(work), inside) as client:
         await client.prompt(await client.new(), "go")
         assert refused == ["InvalidParams"] * 8
         assert (outside / "secret.txt").read_text() == "secret"
@@ -96,7 +96,7 @@ async def test_a_command_runs_in_the_clients_terminal_is_shown_there_and_given_b
     async def work(turn: Turn[Settings]) -> None:
         ran.append(await turn.run("make", "test", cwd="sub", env={"A": "1"}, output_limit=100, title="Tests"))
 
-    async with asyncio.timeout(5), client_for(agent_with(work), tmp_path, validate=True, terminal=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(work), tmp_path, validate=True, terminal=True) as client:
         services = ClientServices(client)
         services.exit = v1.WaitForTerminalExitResponse(exit_code=3)
         session = await client.new()
@@ -136,7 +136,7 @@ async def test_a_command_of_our_own_is_shown_when_it_has_ended(tmp_path: Path) -
         with pytest.raises(CommandNotFound):
             await turn.run("no-such-command")
 
-    async with asyncio.timeout(10), client_for(agent_with(work), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(work), tmp_path, validate=True) as client:
         await client.prompt(await client.new(), "go")
         assert ran == [
             CommandResult(output=f"one\n{tmp_path}\n", exit_code=3),
@@ -157,7 +157,7 @@ async def test_a_command_that_takes_too_long_is_killed_and_its_output_kept(tmp_p
     async def work(turn: Turn[Settings]) -> None:
         ran.append(await turn.run("sh", "-c", "echo begun; sleep 60", timeout=0.3))
 
-    async with asyncio.timeout(10), client_for(agent_with(work), tmp_path, validate=True, terminal=offers) as client:
+    async with asyncio.timeout(60), client_for(agent_with(work), tmp_path, validate=True, terminal=offers) as client:
         services = ClientServices(client)
         services.output = "begun\n"
 
@@ -186,7 +186,7 @@ async def test_a_terminal_is_given_back_whatever_goes_wrong(tmp_path: Path) -> N
                 raise ZeroDivisionError
         await turn.run("make")
 
-    async with asyncio.timeout(5), client_for(agent_with(work), tmp_path, validate=True, terminal=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(work), tmp_path, validate=True, terminal=True) as client:
         services = ClientServices(client)
 
         @client.handlers.on(v1.TERMINAL_OUTPUT)
@@ -213,7 +213,7 @@ async def test_a_command_can_be_watched_while_it_runs(tmp_path: Path, offers: bo
             ended = await terminal.wait()
             seen.append(str(ended.signal or ended.exit_code))
 
-    async with asyncio.timeout(10), client_for(agent_with(work), tmp_path, validate=True, terminal=offers) as client:
+    async with asyncio.timeout(60), client_for(agent_with(work), tmp_path, validate=True, terminal=offers) as client:
         services = ClientServices(client)
         services.output = "ready\n"
         await client.prompt(await client.new(), "go")
@@ -227,7 +227,7 @@ async def test_a_command_inside_a_tool_call_that_asked_is_shown_there(tmp_path: 
             if await tool.request_permission():
                 await turn.run("echo", "fine", tool=tool)
 
-    async with asyncio.timeout(5), client_for(agent_with(work), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent_with(work), tmp_path, validate=True) as client:
         client.answer_permission()
         await client.prompt(await client.new(), "go")
         assert len(client.of(v1.ToolCall)) == 1
@@ -240,6 +240,6 @@ async def test_the_error_names_the_command_that_is_missing(tmp_path: Path) -> No
     async def handle(turn: Turn[Settings]) -> None:
         await turn.run("no-such-command")
 
-    async with asyncio.timeout(5), client_for(agent_with(handle), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent_with(handle), tmp_path) as client:
         with pytest.raises(InternalError, match="no-such-command"):
             await client.prompt(await client.new(), "go")

@@ -147,7 +147,7 @@ async def process(directory: Path, *options: str, choose: str | None = "allow_on
     store = ["--sessions", str(directory / ".kept")] if "--scenario" not in options else []
     handlers = Handlers()
     transport = ProcessTransport([*PROGRAM, *store, *options])
-    async with asyncio.timeout(30), Connection(transport, handlers, ignore_stray_output=True) as connection:
+    async with asyncio.timeout(60), Connection(transport, handlers, ignore_stray_output=True) as connection:
         harness = Harness(RecordingClient(connection, handlers, directory), choose)
         await harness.client.initialize(**EVERYTHING)
         yield harness

@@ -120,7 +120,7 @@ async def test_a_url_is_offered_and_its_completion_is_reported(tmp_path: Path) -
 
 
 async def test_a_client_without_forms_gets_an_answer_that_says_so(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), client_for(builtin_agent(), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(builtin_agent(), tmp_path) as client:
         harness = Harness(client, None)
         harness.session = await client.new()
 

@@ -97,7 +97,7 @@ async def test_notices_titles_and_words_in_the_users_name(tmp_path: Path) -> Non
 
 
 async def test_content_that_the_client_did_not_advertise_is_not_sent_and_that_is_reported(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), client_for(builtin_agent(unstable=True), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(builtin_agent(unstable=True), tmp_path) as client:
         harness = Harness(client, None)
         harness.session = await client.new()
         for command in ("/notice", "/named-plan"):

@@ -89,7 +89,7 @@ async def test_updates_of_a_subagent_are_sent_in_its_own_session_to_clients_with
     for knows in (True, False):
         capabilities: dict[str, Any] = {"subagents": v1.SubagentCapabilities()} if knows else {}
         async with (
-            asyncio.timeout(10),
+            asyncio.timeout(60),
             client_for(builtin_agent(unstable=True), tmp_path, validate=True, **capabilities) as client,
         ):
             session = await client.new()

@@ -96,7 +96,7 @@ async def test_a_prompt_that_runs_when_stdin_ends_is_cancelled_and_answered(tmp_
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             process.stdin.write("".join(line.strip() + "\n" for line in sent).encode())
             answer: dict[str, Any] = {}
             while answer.get("id") != 2:
@@ -173,7 +173,7 @@ async def test_an_editor_talks_through_both_programs_to_an_agent_as_if_it_had_st
     async with served(tmp_path, "--", *PROGRAM, "agent") as server:
         url = scheme + server.url.removeprefix("ws")
         command = [*PROGRAM, "connect", url]
-        async with asyncio.timeout(20), connect(command, env=environment(tmp_path)) as agent:
+        async with asyncio.timeout(60), connect(command, env=environment(tmp_path)) as agent:
             async with agent.new_session(tmp_path) as session:
                 assert "You said: through two programs" in await session.ask("/echo through two programs")
                 turn = await session.prompt("/stream 200")

@@ -23,7 +23,7 @@ async def test_an_editor_of_version_1_uses_an_agent_of_version_2(tmp_path: Path)
     stderr = bytearray()
     command = [*PROGRAM, "connect", "--protocol", "v1", "--", *NEWER]
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         connect(command, permissions=Permissions.allow_everything(), on_stderr=stderr.extend) as agent,
         agent.new_session(tmp_path) as session,
     ):
@@ -39,7 +39,7 @@ async def test_an_editor_of_version_1_uses_an_agent_of_version_2(tmp_path: Path)
 async def test_a_client_of_version_2_uses_an_agent_of_version_1(tmp_path: Path) -> None:
     env = environment(tmp_path)
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         connect(
             [*PROGRAM, "connect", "--protocol", "v2", "--", *PROGRAM, "agent"], env=env, protocol_versions=(2,)
         ) as agent,
@@ -54,7 +54,7 @@ async def test_a_client_of_version_2_uses_an_agent_of_version_1(tmp_path: Path) 
 async def test_an_agent_that_exits_is_reported_to_the_editor_and_on_stderr(tmp_path: Path) -> None:
     stderr = bytearray()
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         connect([*PROGRAM, "connect", "--protocol", "v1", "--", *NEWER], on_stderr=stderr.extend) as agent,
         agent.new_session(tmp_path) as session,
     ):
@@ -66,7 +66,7 @@ async def test_an_agent_that_exits_is_reported_to_the_editor_and_on_stderr(tmp_p
 
 
 async def test_an_editor_that_leaves_takes_the_agent_with_it(tmp_path: Path) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async with (
             connect([*PROGRAM, "connect", "--protocol", "v1", "--", *NEWER]) as agent,
             agent.new_session(tmp_path),

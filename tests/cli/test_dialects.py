@@ -74,7 +74,7 @@ async def test_a_program_that_is_an_agent_takes_the_dialect_too(tmp_path: Path) 
     program = tmp_path / "agent.py"
     program.write_text("from duologue import Agent\n\nAgent('own').cli()\n")
     command = [sys.executable, str(program), "--dialect", "seed-004"]
-    async with asyncio.timeout(30), ProcessTransport(command, env=environment(tmp_path)) as wire:
+    async with asyncio.timeout(60), ProcessTransport(command, env=environment(tmp_path)) as wire:
         wire.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}).encode())
         (frame,) = await wire.receive()
 
@@ -83,7 +83,7 @@ async def test_a_program_that_is_an_agent_takes_the_dialect_too(tmp_path: Path) 
 
 async def test_an_editor_of_a_dialect_uses_todays_agents(tmp_path: Path) -> None:
     command = [*PROGRAM, "connect", "--protocol", "seed-004", "--", *BUILTIN]
-    async with asyncio.timeout(30), ProcessTransport(command, env=environment(tmp_path)) as wire:
+    async with asyncio.timeout(60), ProcessTransport(command, env=environment(tmp_path)) as wire:
         wire.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}).encode())
         (frame,) = await wire.receive()
 
@@ -99,7 +99,7 @@ async def test_a_relay_translates_in_both_directions(tmp_path: Path, dialect: Di
     command = [*PROGRAM, "connect", flag, dialect, "--", *agent]
     own: Dialect | None = dialect if is_client else None
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         connect(command, dialect=own, env=environment(tmp_path), permissions=Permissions.allow_everything()) as remote,
         remote.new_session(tmp_path) as session,
     ):

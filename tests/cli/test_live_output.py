@@ -56,12 +56,12 @@ async def _shown(script: str, cwd: Path, *, is_late: bool = False) -> list[str]:
 
 @pytest.mark.parametrize("is_late", [False, True])
 async def test_every_line_is_shown_once_however_late_one_looks(tmp_path: Path, is_late: bool) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert await _shown("printf 'a\\nb'; printf 'c\\nlast'", tmp_path, is_late=is_late) == ["a", "bc", "last"]
 
 
 async def test_the_beginning_and_the_end_of_a_long_output_are_shown(tmp_path: Path) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         shown = await _shown("seq 1000", tmp_path)
 
     beginning = [str(number) for number in range(1, MOST_LIVE_LINES + 1)]
@@ -72,7 +72,7 @@ async def test_the_beginning_and_the_end_of_a_long_output_are_shown(tmp_path: Pa
 
 async def test_lines_wait_while_they_cannot_be_shown(tmp_path: Path) -> None:
     terminals, shown, is_free = Terminals(), list[str](), False
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         terminal_id = await _start(terminals, "echo a; read x; echo b", str(tmp_path))
         live = LiveOutput(terminals, terminal_id, shown.append, lambda: is_free)
         await terminals.wait("s", terminal_id)

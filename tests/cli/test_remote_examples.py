@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def run(example: str, url: str, home: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(EXAMPLES / example), url]
     env = environment(home, AGENT_URL=url)
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=home, env=env)
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=home, env=env)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from duologue.client.session import ClientSession
 from duologue.errors import ConnectionLost, InitializeTimeout, StartError
 from tests.cli.program import PROGRAM, duologue, environment
 
-SECONDS = 20.0
+SECONDS = 60.0
 BUILTIN = [*PROGRAM, "agent"]
 
 

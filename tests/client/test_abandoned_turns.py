@@ -60,7 +60,7 @@ async def leave(turn: ClientTurn) -> AsyncIterator[Event]:
 
 async def test_the_next_prompt_cancels_a_turn_that_was_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     agent = Endless()
-    async with asyncio.timeout(20), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         turn = session.prompt("talk")
         iterator = await leave(turn)
         assert await session.ask("short") == "short"
@@ -74,7 +74,7 @@ async def test_the_next_prompt_cancels_a_turn_that_was_left(tmp_path: Path, capl
 async def test_a_loop_that_is_left_with_break_is_a_turn_that_was_left(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with asyncio.timeout(20), connect(Endless()) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(Endless()) as remote, remote.new_session(tmp_path) as session:
         for _ in range(3):
             async for _event in session.prompt("talk"):
                 break
@@ -88,7 +88,7 @@ async def test_a_loop_that_is_cancelled_is_a_turn_that_was_left(tmp_path: Path) 
         return result(stopReason="cancelled")
 
     agent = ScriptedAgent(prompt=quiet)
-    async with asyncio.timeout(20), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         turn = session.prompt("hm")
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
@@ -102,7 +102,7 @@ async def test_closing_the_session_cancels_a_turn_that_was_left(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = Endless()
-    async with asyncio.timeout(20), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         session = await remote.new_session(tmp_path)
         turn = session.prompt("talk")
         iterator = await leave(turn)
@@ -115,7 +115,7 @@ async def test_closing_the_session_cancels_a_turn_that_was_left(
 
 async def test_leaving_connect_cancels_a_turn_that_was_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     agent = Endless()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async with connect(agent) as remote:
             turn = (await remote.new_session(tmp_path)).prompt("talk")
             iterator = await leave(turn)
@@ -126,7 +126,7 @@ async def test_leaving_connect_cancels_a_turn_that_was_left(tmp_path: Path, capl
 
 
 async def test_a_reader_whose_task_has_ended_has_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with asyncio.timeout(20), connect(Endless()) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(Endless()) as remote, remote.new_session(tmp_path) as session:
         turn = session.prompt("talk")
         iterator = await asyncio.create_task(leave(turn))
         assert await session.ask("short") == "short"
@@ -191,7 +191,7 @@ async def test_a_turn_that_is_still_read_is_not_cancelled_by_the_next_prompt(
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=prompt)
-    async with asyncio.timeout(20), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         turn = session.prompt("long")
         assert await read(session, turn) == ["long"] * 600
         assert turn.stop_reason == "end_turn"
@@ -199,7 +199,7 @@ async def test_a_turn_that_is_still_read_is_not_cancelled_by_the_next_prompt(
 
 
 async def test_turns_that_are_begun_and_not_read_yet_are_not_left(tmp_path: Path) -> None:
-    async with asyncio.timeout(20), connect(Endless()) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(Endless()) as remote, remote.new_session(tmp_path) as session:
         both = [aiter(session.prompt(text)) for text in ("one", "two")]
         texts = [[event.text async for event in events if isinstance(event, Text)] for events in both]
     assert texts == [["one"], ["two"]]
@@ -242,7 +242,7 @@ async def test_an_iterator_that_was_never_used_is_a_turn_that_was_left(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = Endless()
-    async with asyncio.timeout(20), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         turn = session.prompt("talk")
         iterator = aiter(turn)
         assert await session.ask("short") == "short"
@@ -256,7 +256,7 @@ async def test_an_iterator_given_to_a_task_that_has_not_begun_is_not_left(tmp_pa
     async def read(events: AsyncIterator[Event]) -> int:
         return len([event async for event in events])
 
-    async with asyncio.timeout(20), connect(Endless()) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(Endless()) as remote, remote.new_session(tmp_path) as session:
         turn = session.prompt("one")
         reading = asyncio.create_task(read(aiter(turn)))
         assert await session.ask("two") == "two"
@@ -279,7 +279,7 @@ async def test_a_prompt_of_another_task_is_not_held_up_by_a_reader_that_stopped(
             async for _ in events:
                 pass
 
-    async with asyncio.timeout(40), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         turn = session.prompt("much")
         reading = asyncio.create_task(read_one(turn))
         await agent.until("session/prompt")

@@ -44,7 +44,7 @@ def agent_that(ends: Any) -> Agent[Any]:
 async def test_a_turn_that_does_not_end_by_itself_is_an_error_with_the_text_so_far(
     tmp_path: Path, reason: str, meaning: str
 ) -> None:
-    async with asyncio.timeout(30), connect(agent_that(reason)) as agent, await agent.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent_that(reason)) as agent, await agent.new_session(tmp_path) as session:
         with pytest.raises(TurnIncomplete, match=meaning) as raised:
             await session.ask("go")
         assert (raised.value.text, raised.value.stop_reason, raised.value.denied) == ("So far.", reason, [])
@@ -53,7 +53,7 @@ async def test_a_turn_that_does_not_end_by_itself_is_an_error_with_the_text_so_f
 
 async def test_a_denied_act_is_named_although_the_turn_ended_well(tmp_path: Path) -> None:
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         connect(agent_that("denied")) as agent,
         await agent.new_session(tmp_path) as session,
     ):
@@ -69,7 +69,7 @@ async def test_a_denied_act_is_named_although_the_turn_ended_well(tmp_path: Path
 async def test_an_allowed_act_is_no_error(tmp_path: Path) -> None:
     permissions = Permissions.allow_everything()
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         connect(agent_that("denied"), permissions=permissions) as agent,
         await agent.new_session(tmp_path) as session,
     ):
@@ -79,7 +79,7 @@ async def test_an_allowed_act_is_no_error(tmp_path: Path) -> None:
 async def test_a_file_that_may_not_be_written_is_named_with_its_path(tmp_path: Path) -> None:
     permissions = Permissions(edit="reject")
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         connect(agent_that("writes"), permissions=permissions, workspace=Workspace()) as agent,
         await agent.new_session(tmp_path) as session,
     ):
@@ -90,7 +90,7 @@ async def test_a_file_that_may_not_be_written_is_named_with_its_path(tmp_path: P
 
 
 async def test_a_turn_without_an_answer_in_time_is_cancelled_and_the_session_goes_on(tmp_path: Path) -> None:
-    async with asyncio.timeout(30), connect(agent_that("never")) as agent, await agent.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent_that("never")) as agent, await agent.new_session(tmp_path) as session:
         for check in (True, False):
             with pytest.raises(TurnTimeout, match=r"within 1 s") as raised:
                 await session.ask("go", timeout=1.0, check=check)

@@ -72,7 +72,7 @@ def chooses(wanted: str, offered: list[list[str]]) -> Callable[[list[AuthMethod]
 async def test_a_refused_request_is_sent_again_after_the_login_that_was_chosen(tmp_path: Path) -> None:
     offered: list[list[str]] = []
     agent = locked_in_memory(METHODS)
-    async with asyncio.timeout(5), connect(agent, login=chooses("browser", offered)) as remote:
+    async with asyncio.timeout(60), connect(agent, login=chooses("browser", offered)) as remote:
         session = await remote.new_session(tmp_path)
         await remote.new_session(tmp_path)
         assert session.id == "s1"
@@ -87,14 +87,14 @@ async def test_the_choice_may_take_its_time_and_return_the_method_itself(tmp_pat
         return methods[0]
 
     agent = locked_in_memory(METHODS)
-    async with asyncio.timeout(5), connect(agent, login=choose) as remote:
+    async with asyncio.timeout(60), connect(agent, login=choose) as remote:
         await remote.new_session(tmp_path)
     assert agent.calls("authenticate") == [{"methodId": "browser"}]
 
 
 async def test_a_prompt_that_is_refused_is_sent_again_too(tmp_path: Path) -> None:
     agent = locked_in_memory(METHODS, "session/prompt")
-    async with asyncio.timeout(5), connect(agent, login="browser") as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent, login="browser") as remote, remote.new_session(tmp_path) as session:
         assert (await session.prompt("go")).stop_reason == "end_turn"
     assert len(agent.calls("session/prompt")) == 2
 
@@ -112,7 +112,7 @@ async def test_several_refused_requests_need_one_login(tmp_path: Path) -> None:
         return error(-32000, "who are you?")
 
     agent.answers["session/new"] = refuse_both
-    async with asyncio.timeout(5), connect(agent, login="browser") as remote:
+    async with asyncio.timeout(60), connect(agent, login="browser") as remote:
         await asyncio.gather(remote.new_session(tmp_path), remote.new_session(tmp_path))
     assert len(agent.calls("authenticate")) == 1
 
@@ -123,7 +123,7 @@ async def test_a_request_is_sent_again_only_once(tmp_path: Path) -> None:
 
     agent = ScriptedAgent(authMethods=METHODS)
     agent.answers["session/new"] = refuse
-    async with asyncio.timeout(5), connect(agent, login="browser") as remote:
+    async with asyncio.timeout(60), connect(agent, login="browser") as remote:
         with pytest.raises(AuthenticationRequired, match="still not"):
             await remote.new_session(tmp_path)
     assert len(agent.calls("session/new")) == 2
@@ -132,7 +132,7 @@ async def test_a_request_is_sent_again_only_once(tmp_path: Path) -> None:
 async def test_without_a_choice_the_error_says_which_ways_there_are(tmp_path: Path) -> None:
     methods = [*METHODS, {"id": "key", "name": "Key", "type": "env_var", "vars": [{"name": "THE_KEY"}]}]
     agent = locked_in_memory(methods)
-    async with asyncio.timeout(5), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         with pytest.raises(AuthenticationRequired) as raised:
             await remote.new_session(tmp_path)
     lines = str(raised.value).splitlines()
@@ -147,14 +147,14 @@ async def test_without_a_choice_the_error_says_which_ways_there_are(tmp_path: Pa
 
 async def test_a_required_login_without_methods_says_so(tmp_path: Path) -> None:
     agent = locked_in_memory([])
-    async with asyncio.timeout(5), connect(agent, login=lambda methods: pytest.fail("nothing to choose")) as remote:
+    async with asyncio.timeout(60), connect(agent, login=lambda methods: pytest.fail("nothing to choose")) as remote:
         with pytest.raises(AuthenticationRequired, match="offers no login methods"):
             await remote.new_session(tmp_path)
 
 
 async def test_a_user_who_chooses_nothing_has_not_logged_in(tmp_path: Path) -> None:
     agent = locked_in_memory(METHODS)
-    async with asyncio.timeout(5), connect(agent, login=lambda methods: None) as remote:
+    async with asyncio.timeout(60), connect(agent, login=lambda methods: None) as remote:
         with pytest.raises(AuthenticationRequired, match="log in by one of these"):
             await remote.new_session(tmp_path)
 
@@ -165,7 +165,7 @@ async def test_a_login_that_the_agent_rejects_is_reported_as_such(tmp_path: Path
 
     agent = locked_in_memory(METHODS)
     agent.answers["authenticate"] = refuse
-    async with asyncio.timeout(5), connect(agent, login="browser") as remote:
+    async with asyncio.timeout(60), connect(agent, login="browser") as remote:
         with pytest.raises(AuthenticationRequired, match="logging in by 'Browser' failed: the server is down"):
             await remote.new_session(tmp_path)
 
@@ -184,7 +184,7 @@ async def test_a_login_in_a_terminal_runs_the_same_program_with_more_arguments(t
 
     command = locked(tmp_path)
     env = {"COLOUR": "blue", "SIZE": "small"}
-    async with asyncio.timeout(20), connect(command, env=env, cwd=tmp_path, login=AuthOptions("shell", run)) as remote:
+    async with asyncio.timeout(60), connect(command, env=env, cwd=tmp_path, login=AuthOptions("shell", run)) as remote:
         first = remote.connection
         session = await remote.new_session(tmp_path)
         assert remote.connection is not first
@@ -205,7 +205,7 @@ async def test_a_login_program_that_fails_is_no_login(tmp_path: Path) -> None:
     async def run(program: LoginProgram) -> int:
         return 7
 
-    async with asyncio.timeout(20), connect(locked(tmp_path), login=AuthOptions("shell", run)) as remote:
+    async with asyncio.timeout(60), connect(locked(tmp_path), login=AuthOptions("shell", run)) as remote:
         with pytest.raises(AuthenticationRequired, match="ended with 7"):
             await remote.new_session(tmp_path)
         assert len(runs(tmp_path)) == 1
@@ -217,7 +217,7 @@ async def test_open_sessions_go_on_after_a_login_in_a_terminal(tmp_path: Path) -
         return 0
 
     (tmp_path / "key").write_text("")
-    async with asyncio.timeout(20), connect(locked(tmp_path, "resume"), login=AuthOptions("shell", run)) as remote:
+    async with asyncio.timeout(60), connect(locked(tmp_path, "resume"), login=AuthOptions("shell", run)) as remote:
         session = await remote.new_session(tmp_path)
         received = asyncio.ensure_future(anext(session.events()))
         (tmp_path / "key").unlink()
@@ -233,7 +233,7 @@ async def test_a_session_that_cannot_be_reopened_after_a_login_is_lost(tmp_path:
         return 0
 
     (tmp_path / "key").write_text("")
-    async with asyncio.timeout(20), connect(locked(tmp_path), login=AuthOptions("shell", run)) as remote:
+    async with asyncio.timeout(60), connect(locked(tmp_path), login=AuthOptions("shell", run)) as remote:
         session = await remote.new_session(tmp_path)
         (tmp_path / "key").unlink()
         with pytest.raises(SessionLost):
@@ -242,7 +242,7 @@ async def test_a_session_that_cannot_be_reopened_after_a_login_is_lost(tmp_path:
 
 async def test_a_login_in_a_terminal_needs_a_program_to_run_there(tmp_path: Path) -> None:
     agent = locked_in_memory(METHODS)
-    async with asyncio.timeout(5), connect(agent, login="shell") as remote:
+    async with asyncio.timeout(60), connect(agent, login="shell") as remote:
         with pytest.raises(AuthenticationRequired, match="did not start the agent"):
             await remote.new_session(tmp_path)
         with pytest.raises(InvalidParams, match="in a terminal"):
@@ -259,7 +259,7 @@ async def test_a_method_described_only_in_meta_runs_what_it_names(tmp_path: Path
         (tmp_path / "key").write_text("")
         return 0
 
-    async with asyncio.timeout(20), connect(locked(tmp_path), login=AuthOptions("older", run)) as remote:
+    async with asyncio.timeout(60), connect(locked(tmp_path), login=AuthOptions("older", run)) as remote:
         await remote.new_session(tmp_path)
     assert ran[0].argv == ["tool", "login"]
     assert ran[0].env["A"] == "1"
@@ -268,7 +268,7 @@ async def test_a_method_described_only_in_meta_runs_what_it_names(tmp_path: Path
 async def test_a_restarted_agent_that_wants_a_login_gets_it_before_its_session_goes_on(tmp_path: Path) -> None:
     agent = ScriptedAgent({"sessionCapabilities": {"resume": {}}}, authMethods=METHODS)
     agent.answers["session/resume"] = gated(agent, agent_ok)
-    async with asyncio.timeout(5), connect(agent, login="browser", restart=Restart()) as remote:
+    async with asyncio.timeout(60), connect(agent, login="browser", restart=Restart()) as remote:
         session = await remote.new_session(tmp_path)
         await agent.transport.aclose()
         await remote.connection.wait_closed()
@@ -315,7 +315,7 @@ async def test_variables_that_are_missing_are_named(
 ) -> None:
     monkeypatch.delenv("LOGIN_KEY", raising=False)
     agent = locked_in_memory([{**method, "link": "https://example.com/keys"}])
-    async with asyncio.timeout(5), connect(agent, login="k") as remote:
+    async with asyncio.timeout(60), connect(agent, login="k") as remote:
         with pytest.raises(AuthenticationRequired, match="set LOGIN_KEY in the environment first"):
             await remote.new_session(tmp_path)
     assert agent.calls("authenticate") == []
@@ -325,7 +325,7 @@ async def test_variables_that_are_missing_are_named(
 async def test_variables_that_are_set_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: Json) -> None:
     monkeypatch.setenv("LOGIN_KEY", "secret")
     agent = locked_in_memory([method])
-    async with asyncio.timeout(5), connect(agent, login="k") as remote:
+    async with asyncio.timeout(60), connect(agent, login="k") as remote:
         await remote.new_session(tmp_path)
     assert agent.calls("authenticate") == [{"methodId": "k"}]
 
@@ -339,7 +339,7 @@ async def test_a_variable_set_after_the_start_reaches_a_new_process(
         monkeypatch.setenv("LOCKED_KEY", "secret")
         return "key"
 
-    async with asyncio.timeout(20), connect(locked(tmp_path), login=choose) as remote:
+    async with asyncio.timeout(60), connect(locked(tmp_path), login=choose) as remote:
         await remote.new_session(tmp_path)
     assert [run["key"] for run in runs(tmp_path)] == [None, "secret"]
     assert (tmp_path / "received").read_text().count("authenticate") == 1
@@ -356,7 +356,7 @@ async def test_the_login_code_inside_a_session_demands_a_login_only_where_there_
         return error(-32000, "There is already an active prompt execution", data={"sessionId": "s1"})
 
     agent = ScriptedAgent(authMethods=methods, prompt=busy)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         with pytest.raises(RequestError, match="already an active prompt") as raised:
             await session.prompt("go")
         assert isinstance(raised.value, AuthenticationRequired) == bool(methods)
@@ -371,7 +371,7 @@ async def advertised(target: Any, **options: Any) -> object:
     """Return what `initialize` advertises about logins in a terminal."""
     frames: list[Json] = []
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(target, observers=(lambda direction, frame: frames.append(json.loads(frame)),), **options),
     ):
         return frames[0]["params"]["clientCapabilities"].get("auth", {}).get("terminal", False)
@@ -405,7 +405,7 @@ def test_a_login_in_a_terminal_is_advertised_only_where_there_is_one(tmp_path: P
     try:
         stdio = follower if has_terminal else subprocess.DEVNULL
         # A session of its own has no terminal to open other than its stdio.
-        subprocess.run(run, stdin=stdio, stdout=stdio, stderr=stdio, timeout=25, start_new_session=True, check=True)
+        subprocess.run(run, stdin=stdio, stdout=stdio, stderr=stdio, timeout=60, start_new_session=True, check=True)
     finally:
         os.close(leader)
         os.close(follower)

@@ -67,7 +67,7 @@ def test_the_shell_of_this_machine_splits_simple_lines_the_same_way() -> None:
     lines = [line for line in SIMPLE if not line.startswith("make")]
     script = "\n".join(f"show {line}" for line in lines)
     show = 'show() { for word in "$@"; do printf "%s\\0" "$word"; done; printf "\\n"; }\n'
-    printed = subprocess.run(["/bin/sh", "-c", show + script], capture_output=True, text=True, check=True, timeout=10)
+    printed = subprocess.run(["/bin/sh", "-c", show + script], capture_output=True, text=True, check=True, timeout=60)
 
     assert [line.split("\0")[:-1] for line in printed.stdout.splitlines()] == [SIMPLE[line] for line in lines]
 

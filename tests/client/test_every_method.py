@@ -119,7 +119,7 @@ async def test_a_client_can_ask_for_everything_an_agent_offers(tmp_path: Path, m
 
     agent = ScriptedAgent(ABLE, authMethods=[{"id": "key", "name": "Key"}])
     agent.answers["session/new"] = new
-    async with asyncio.timeout(5), connect(agent, unstable=True) as remote:
+    async with asyncio.timeout(60), connect(agent, unstable=True) as remote:
         session = await remote.new_session(tmp_path)
         before = len(agent.calls(method))
         agent.answers[method] = answered
@@ -133,7 +133,7 @@ async def test_a_client_can_ask_for_everything_an_agent_offers(tmp_path: Path, m
 
 async def test_a_client_tells_an_agent_to_stop(tmp_path: Path) -> None:
     agent = ScriptedAgent()
-    async with asyncio.timeout(5), connect(agent, unstable=True) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent, unstable=True) as remote, remote.new_session(tmp_path) as session:
         await session.cancel()
         assert await agent.until("session/cancel") == {"sessionId": "s1"}
 
@@ -173,7 +173,7 @@ async def test_a_client_answers_everything_an_agent_may_ask(tmp_path: Path, meth
     agent = ScriptedAgent()
     allowed = Permissions(edit="allow", execute={"*": "allow"}, think="allow")
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         connect(
             agent, permissions=allowed, workspace=Workspace(), terminals=Terminals(grace=0.5), on_elicit=agree
         ) as remote,
@@ -202,7 +202,7 @@ async def test_a_client_is_notified_of_logins_and_of_completed_elicitations(tmp_
 
     agent = ScriptedAgent(ABLE)
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         connect(agent, unstable=True, on_elicitation_complete=received.append, on_login_status=login),
     ):
         agent.send({"method": "elicitation/complete", "params": {"elicitationId": "e"}})
@@ -267,7 +267,7 @@ async def test_every_update_is_an_event_with_its_frame(tmp_path: Path, tag: str)
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=send_updates)
-    async with asyncio.timeout(5), connect(agent, unstable=True) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent, unstable=True) as remote, remote.new_session(tmp_path) as session:
         async with session.prompt("go") as turn:
             seen = [event async for event in turn]
     assert type(seen[0]) is UPDATES[tag]

@@ -22,7 +22,7 @@ NAME = Method("_name", dict[str, Any], dict[str, Any])
 @pytest.mark.parametrize("kind", [object, list[object], dict[str, object]])
 async def test_an_answer_read_as_a_type_that_no_json_fits_is_refused_before_the_call_is_sent(kind: Any) -> None:
     scripted = ScriptedAgent()
-    async with asyncio.timeout(5), connect(scripted) as agent:
+    async with asyncio.timeout(60), connect(scripted) as agent:
         with pytest.raises(TypeError, match="cannot be read from JSON"):
             await agent.call("_anything", {}, kind)
         assert await agent.call("_anything", {}) == {}
@@ -56,7 +56,7 @@ async def test_two_connections_that_share_a_table_hear_each_its_own_agent(tmp_pa
         agent.answers["session/prompt"] = answering(agent, text)
 
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         connect(agents[0], handlers=table) as first,
         connect(agents[1], handlers=table) as second,
         first.new_session(tmp_path) as of_first,
@@ -82,7 +82,7 @@ async def test_a_handler_registered_at_one_connection_serves_only_that_connectio
     table = Handlers()
     agents = [ScriptedAgent(), ScriptedAgent()]
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         connect(agents[0], handlers=table) as first,
         connect(agents[1], handlers=table),
     ):
@@ -106,7 +106,7 @@ async def test_custom_capabilities_are_advertised_and_read_at_both_ends(version:
     async def read_capabilities(turn: Turn[Any]) -> None:
         seen.append(turn.client_capabilities.meta)
 
-    async with asyncio.timeout(10), connect(agent, protocol_versions=(version,), meta=ours) as remote:
+    async with asyncio.timeout(60), connect(agent, protocol_versions=(version,), meta=ours) as remote:
         assert (remote.version, remote.capabilities.meta) == (version, theirs)
         async with remote.new_session(tmp_path) as session:
             await session.prompt("go")

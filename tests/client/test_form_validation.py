@@ -38,7 +38,7 @@ async def answer_to(mode: Json, answer: ElicitationAnswer | None, cwd: Path) -> 
 
     agent = ScriptedAgent()
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         connect(agent, on_elicit=None if answer is None else fill_in) as remote,
         remote.new_session(cwd),
     ):
@@ -104,7 +104,7 @@ async def test_a_question_dies_with_its_turn_also_if_the_agent_forgets_it(tmp_pa
     asked, answers = asyncio.Event(), list[asyncio.Future[Json]]()
     agent = ScriptedAgent(prompt=work)
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         connect(agent, on_elicit=think_for_ever) as remote,
         remote.new_session(tmp_path) as session,
         asyncio.TaskGroup() as group,
@@ -126,7 +126,7 @@ async def test_a_timeout_error_of_the_elicitation_handler_is_raised(tmp_path: Pa
         raise TimeoutError
 
     agent = ScriptedAgent()
-    async with asyncio.timeout(5), connect(agent, on_elicit=be_slow) as remote, remote.new_session(tmp_path):
+    async with asyncio.timeout(60), connect(agent, on_elicit=be_slow) as remote, remote.new_session(tmp_path):
         received = await agent.ask("elicitation/create", {"sessionId": "s1", "mode": "form", **QUESTION})
     assert received["error"]["code"] == -32603
 

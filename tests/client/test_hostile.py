@@ -57,7 +57,7 @@ async def test_two_hundred_tricks_have_no_unapproved_effect(
     assert len({trick.name for trick in tricks}) == len(tricks) >= 200
 
     async with (
-        asyncio.timeout(45),
+        asyncio.timeout(60),
         connect(agent, permissions=rules, workspace=Workspace(), terminals=Terminals()) as remote,
         remote.new_session(world.project) as session,
         remote.new_session(world.other),
@@ -92,7 +92,7 @@ async def test_text_that_asks_for_a_command_changes_nothing_about_the_command(tm
     agent.turns = [[trick for trick in grant_tricks(world) if "for a command" in trick.name]]
 
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(agent, permissions=permissions(world), workspace=Workspace(), terminals=Terminals()) as remote,
         remote.new_session(world.project) as session,
         remote.new_session(world.other),

@@ -43,7 +43,7 @@ def test_agents_that_replay_late_are_known_by_name() -> None:
 
 
 async def test_a_replay_after_the_load_response_is_the_past_and_not_part_of_the_next_turn(tmp_path: Path) -> None:
-    async with asyncio.timeout(10), connect(Late()) as agent, agent.load_session("s1", tmp_path) as session:
+    async with asyncio.timeout(60), connect(Late()) as agent, agent.load_session("s1", tmp_path) as session:
         assert session.last_message_text() == "itwaslongago"
         assert not session._prompts.is_prompted
         turn = await session.prompt("go on")
@@ -55,7 +55,7 @@ async def test_the_wait_for_a_replay_that_never_pauses_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay, "QUIET_SECONDS", EVER)
-    async with asyncio.timeout(10), connect(Late()) as agent, agent.load_session("s1", tmp_path) as session:
+    async with asyncio.timeout(60), connect(Late()) as agent, agent.load_session("s1", tmp_path) as session:
         assert (await session.prompt("go on")).text == "new"
 
 
@@ -68,7 +68,7 @@ def no_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_end")
 async def test_other_agents_are_not_waited_for(tmp_path: Path) -> None:
-    async with asyncio.timeout(10), connect(Late("prompt-agent")) as agent:
+    async with asyncio.timeout(60), connect(Late("prompt-agent")) as agent:
         async with agent.load_session("s1", tmp_path) as session:
             assert session.last_message_text() == ""
 
@@ -81,7 +81,7 @@ async def test_a_replay_before_the_load_response_is_complete(tmp_path: Path) -> 
 
     agent = Late()
     agent.answers["session/load"] = load
-    async with asyncio.timeout(10), connect(agent) as remote, remote.load_session("s1", tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.load_session("s1", tmp_path) as session:
         assert session.last_message_text() == "before"
 
 
@@ -105,7 +105,7 @@ async def test_a_late_replay_after_a_restart_is_not_applied_twice(tmp_path: Path
         if isinstance(event, Text):
             seen.append(event.text)
 
-    async with asyncio.timeout(20), connect(Exiting(), restart=True) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(Exiting(), restart=True) as remote, remote.new_session(tmp_path) as session:
         session.watch(watch)
         with pytest.raises(Exception, match="closed"):
             await session.prompt("die")

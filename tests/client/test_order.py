@@ -49,7 +49,7 @@ async def session_with(
         wire.update(IDLE)
 
     agent = ScriptedAgent(prompt=prompt) if version == 1 else WireAgent(prompted)
-    async with asyncio.timeout(30), connect(agent, protocol_versions=(1, 2), **options) as remote:
+    async with asyncio.timeout(60), connect(agent, protocol_versions=(1, 2), **options) as remote:
         assert remote.version == version
         async with remote.new_session(tmp_path) as session:
             yield session, agent
@@ -457,7 +457,7 @@ async def test_a_request_before_its_session_is_open_is_answered_at_once(tmp_path
     agent = ScriptedAgent()
     agent.answers["session/new"] = new
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         connect(agent, permissions=Permissions(on_request=allow), workspace=Workspace()) as r,
     ):
         async with r.new_session(tmp_path) as session:
@@ -483,6 +483,6 @@ async def test_a_question_during_a_load_is_judged_after_the_replay_before_it(tmp
 
     agent = ScriptedAgent({"loadSession": True})
     agent.answers["session/load"] = load
-    async with asyncio.timeout(30), connect(agent, permissions=Permissions(on_request=see)) as remote:
+    async with asyncio.timeout(60), connect(agent, permissions=Permissions(on_request=see)) as remote:
         async with remote.load_session("s1", tmp_path):
             assert seen == ["execute"]

@@ -42,7 +42,7 @@ async def refused() -> Json:
 @pytest.mark.rule(23, 24, 25)
 async def test_the_first_request_is_initialize_with_a_version_and_a_name() -> None:
     agent = ScriptedAgent()
-    async with asyncio.timeout(5), connect(agent):
+    async with asyncio.timeout(60), connect(agent):
         pass
     (first,) = agent.received
     assert first["method"] == "initialize"
@@ -57,7 +57,7 @@ async def test_an_agent_reads_nothing_but_the_protocol(tmp_path: Path) -> None:
     received = tmp_path / "received"
     builtin = shlex.join([sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", str(tmp_path / "kept")])
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(["sh", "-c", f"tee {shlex.quote(str(received))} | {builtin}"]) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -90,7 +90,7 @@ async def test_nothing_is_asked_of_an_agent_that_it_never_offered(
     call: Callable[[RemoteAgent], Awaitable[Any]], what: str
 ) -> None:
     agent = ScriptedAgent()
-    async with asyncio.timeout(5), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         with pytest.raises(MethodNotFound, match=what):
             await call(remote)
     assert [message["method"] for message in agent.received] == ["initialize"]
@@ -100,7 +100,7 @@ async def test_nothing_is_asked_of_an_agent_that_it_never_offered(
 async def test_a_session_is_closed_at_the_agent_only_where_that_is_offered(tmp_path: Path) -> None:
     for capabilities, closed in (({}, []), (EVERYTHING, [{"sessionId": "s1"}])):
         agent = ScriptedAgent(capabilities)
-        async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path):
+        async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path):
             pass
         assert agent.calls("session/close") == closed
 
@@ -110,13 +110,13 @@ async def test_images_audio_and_files_are_sent_only_to_agents_that_support_them(
     for name in ("picture.png", "sound.wav", "text.txt"):
         (tmp_path / name).write_bytes(b"some text")
     plain, able = ScriptedAgent(), ScriptedAgent(EVERYTHING)
-    async with asyncio.timeout(5), connect(plain) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(plain) as remote, remote.new_session(tmp_path) as session:
         with pytest.raises(InvalidParams, match="images"):
             session.prompt("x", images=["picture.png"])
         with pytest.raises(InvalidParams, match="audio"):
             session.prompt("x", audio=["sound.wav"])
         await session.prompt("x", files=["text.txt"])
-    async with asyncio.timeout(5), connect(able) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(able) as remote, remote.new_session(tmp_path) as session:
         await session.prompt("x", images=["picture.png"], audio=["sound.wav"], files=["text.txt"])
     (linked,), (sent,) = plain.calls("session/prompt"), able.calls("session/prompt")
     assert [block["type"] for block in linked["prompt"]] == ["text", "resource_link"]
@@ -130,7 +130,7 @@ async def test_a_login_that_needs_a_terminal_is_never_asked_of_the_agent() -> No
         {"id": "browser", "name": "Browser"},
     ]
     agent = ScriptedAgent(authMethods=methods)
-    async with asyncio.timeout(5), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         with pytest.raises(InvalidParams, match="in a terminal"):
             await remote.login("shell")
         with pytest.raises(InvalidParams, match="no such login method"):
@@ -146,7 +146,7 @@ async def test_a_session_survives_being_logged_out(tmp_path: Path) -> None:
         return result(stopReason="end_turn") if is_logged_in else error(-32000, "log in first")
 
     agent = ScriptedAgent(EVERYTHING, prompt=prompt, authMethods=[{"id": "m", "name": "M"}])
-    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         await remote.logout()
         with pytest.raises(AuthenticationRequired):
             await session.prompt("go")
@@ -165,7 +165,7 @@ async def test_every_path_is_absolute_and_the_servers_are_always_listed(
     monkeypatch.chdir(tmp_path)
     agent = ScriptedAgent(EVERYTHING)
     agent.answers |= {"session/list": no_sessions, "session/fork": agent.answers["session/new"]}
-    async with asyncio.timeout(5), connect(agent, unstable={"fork"}) as remote:
+    async with asyncio.timeout(60), connect(agent, unstable={"fork"}) as remote:
         session = await remote.new_session("work", additional_directories=["more"])
         await remote.load_session("a", "work")
         await remote.resume_session("b", Path("work"), additional_directories=["more"])
@@ -185,11 +185,11 @@ async def test_servers_behind_a_url_go_to_agents_that_reach_them_and_commands_to
     command = StdioMcpServer(name="c", command="/bin/server")
     web: list[McpServer] = [HttpMcpServer(name="h", url="http://h"), SseMcpServer(name="s", url="http://s")]
     plain, able = ScriptedAgent(), ScriptedAgent(EVERYTHING)
-    async with asyncio.timeout(5), connect(plain) as remote:
+    async with asyncio.timeout(60), connect(plain) as remote:
         await remote.new_session(tmp_path, mcp_servers=[command])
         with pytest.raises(MethodNotFound):
             await remote.new_session(tmp_path, mcp_servers=[command, *web])
-    async with asyncio.timeout(5), connect(able) as remote:
+    async with asyncio.timeout(60), connect(able) as remote:
         await remote.new_session(tmp_path, mcp_servers=[command, *web])
     assert [server["name"] for server in able.calls("session/new")[0]["mcpServers"]] == ["c", "h", "s"]
     assert len(plain.calls("session/new")) == 1
@@ -199,7 +199,7 @@ async def test_servers_behind_a_url_go_to_agents_that_reach_them_and_commands_to
 async def test_closing_or_deleting_what_is_gone_already_succeeds(tmp_path: Path) -> None:
     agent = ScriptedAgent(EVERYTHING)
     agent.answers |= {method: lambda _: refused() for method in ("session/close", "session/delete", "session/load")}
-    async with asyncio.timeout(5), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         async with remote.new_session(tmp_path) as session:
             pass
         await remote.delete_session(session.id)
@@ -211,7 +211,7 @@ async def test_closing_or_deleting_what_is_gone_already_succeeds(tmp_path: Path)
 @pytest.mark.rule(71)
 async def test_a_session_that_is_deleted_while_open_is_closed_first(tmp_path: Path) -> None:
     agent = ScriptedAgent(EVERYTHING)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         await remote.delete_session(session.id)
         assert not session.is_open
         assert remote._request_handler.sessions == {}
@@ -232,7 +232,7 @@ async def test_all_pages_are_read_and_each_list_stands_for_itself(tmp_path: Path
 
     agent = ScriptedAgent(EVERYTHING)
     agent.answers["session/list"] = page
-    async with asyncio.timeout(5), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         assert [(info.session_id, info.additional_directories) for info in await remote.list_sessions()] == [
             ("a", ["/more"]),
             ("b", []),
@@ -249,7 +249,7 @@ async def test_an_endless_list_of_sessions_is_an_error(monkeypatch: pytest.Monke
     monkeypatch.setattr("duologue.client.agent_sessions.MAX_PAGES", 50)
     agent = ScriptedAgent(EVERYTHING)
     agent.answers["session/list"] = page
-    async with asyncio.timeout(5), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         with pytest.raises(ProtocolViolation, match="has no end"):
             await remote.list_sessions()
     assert len(agent.calls("session/list")) == 50
@@ -262,7 +262,7 @@ def _listed(session_id: str, more: list[str] | None) -> Json:
 @pytest.mark.rule(74)
 async def test_a_prompt_follows_the_answer_that_opened_its_session(tmp_path: Path) -> None:
     agent = ScriptedAgent()
-    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         await session.prompt("go")
     assert [message["method"] for message in agent.received] == ["initialize", "session/new", "session/prompt"]
     assert agent.calls("session/prompt")[0]["sessionId"] == "s1"
@@ -276,7 +276,7 @@ async def test_a_session_that_could_be_mistaken_for_another_is_refused(tmp_path:
         return {"result": given}
 
     agent = ScriptedAgent()
-    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         agent.answers["session/new"] = again
         with pytest.raises(ProtocolViolation, match=flaw):
             await remote.new_session(tmp_path)
@@ -300,7 +300,7 @@ async def test_after_a_cancellation_updates_are_taken_and_open_tools_are_shown_c
 
     at_once: list[str] = []
     agent = ScriptedAgent(prompt=work)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         shown: list[tuple[str, str]] = []
         async with session.prompt("go") as turn:
             async for event in turn:
@@ -323,7 +323,7 @@ async def test_event_subscribers_see_the_end_of_tool_calls_that_the_agent_left_o
 
     agent = ScriptedAgent(prompt=work)
     watched: list[Event] = []
-    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         session.watch(watched.append)
         async with session.prompt("go") as turn:
             read = [event async for event in turn]
@@ -356,7 +356,7 @@ async def test_updates_leave_what_they_omit_and_replace_the_rest(tmp_path: Path)
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=work)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         turn = await session.prompt("go")
     (call,) = turn.tool_calls
     assert (call.title, call.kind) == ("Look", "read")
@@ -373,7 +373,7 @@ async def test_the_answer_to_a_question_names_an_option_that_was_offered(tmp_pat
         return answer
 
     agent = ScriptedAgent()
-    async with asyncio.timeout(5), connect(agent, permissions=Permissions(on_request=decide)) as remote:
+    async with asyncio.timeout(60), connect(agent, permissions=Permissions(on_request=decide)) as remote:
         async with remote.new_session(tmp_path):
             received = await agent.ask_permission({"toolCallId": "t", "kind": "execute", "rawInput": {"command": "ls"}})
     option = next(each for each in ALL_OPTIONS if each["optionId"] == received["result"]["outcome"]["optionId"])
@@ -398,7 +398,7 @@ async def test_settings_win_over_modes_and_unknown_ones_are_no_trouble(tmp_path:
 
     agent = ScriptedAgent()
     agent.answers |= {"session/new": new, "session/set_config_option": change}
-    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         assert session.modes is not None
         assert (session.modes.current, [mode.mode_id for mode in session.modes.available]) == ("plan", ["code", "plan"])
         assert [(each.setting_id, each.kind) for each in session.settings] == [
@@ -414,7 +414,7 @@ async def test_settings_win_over_modes_and_unknown_ones_are_no_trouble(tmp_path:
 @pytest.mark.rule(132)
 async def test_the_completion_of_an_unknown_elicitation_is_ignored(tmp_path: Path) -> None:
     agent = ScriptedAgent()
-    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         for elicitation_id in ("never", "never"):
             agent.send({"method": "elicitation/complete", "params": {"elicitationId": elicitation_id}})
         assert (await session.prompt("go")).stop_reason == "end_turn"

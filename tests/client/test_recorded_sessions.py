@@ -32,7 +32,7 @@ def _seen(session: Any) -> list[object]:
 async def test_every_session_is_there_as_its_client_saw_it(tmp_path: Path) -> None:
     live: list[ClientSession] = []
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(
             builtin_agent(),
             permissions=Permissions.allow_everything(),
@@ -62,7 +62,7 @@ async def test_version_2_is_read_as_well(tmp_path: Path) -> None:
             await turn.say(f"received {turn.text}")
 
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(agent, protocol_versions=(1, 2), record=tmp_path / "run.acp") as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -77,7 +77,7 @@ async def test_version_2_is_read_as_well(tmp_path: Path) -> None:
 
 
 async def test_a_session_that_is_loaded_again_has_its_history_once(tmp_path: Path) -> None:
-    async with asyncio.timeout(20), connect(builtin_agent(), record=tmp_path / "run.acp") as agent:
+    async with asyncio.timeout(60), connect(builtin_agent(), record=tmp_path / "run.acp") as agent:
         session = await agent.new_session(tmp_path)
         await session.ask("hello")
         await session.aclose()

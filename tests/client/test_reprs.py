@@ -31,7 +31,7 @@ async def test_agents_sessions_and_turns_name_what_matters(tmp_path: Path) -> No
     seen: list[str] = []
     served = talker(seen)
     assert repr(served) == "<Agent 'talker' 1.2>"
-    async with asyncio.timeout(30), connect(served) as agent, await agent.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(served) as agent, await agent.new_session(tmp_path) as session:
         assert repr(agent) == "<RemoteAgent talker 1.2, protocol version 1>"
         assert repr(session) == f"<ClientSession {session.id!r} in {tmp_path}, idle>"
         turn = session.prompt("hi")

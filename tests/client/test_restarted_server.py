@@ -36,7 +36,7 @@ def persistent_app(folder: Path) -> ServerApp:
 
 @pytest.mark.parametrize("scheme", ["ws", "http"])
 async def test_a_server_that_is_started_anew_is_not_mistaken_for_the_old_one(scheme: str, tmp_path: Path) -> None:
-    async with asyncio.timeout(30), AsyncExitStack() as first:
+    async with asyncio.timeout(60), AsyncExitStack() as first:
         port = await first.enter_async_context(serve(persistent_app(tmp_path / "kept"), ServerAddress()))
         async with connect(f"{scheme}://127.0.0.1:{port}", token=TOKEN) as agent:
             session = await agent.new_session(tmp_path)
@@ -52,7 +52,7 @@ async def test_a_server_that_is_started_anew_is_not_mistaken_for_the_old_one(sch
 
 @pytest.mark.parametrize("scheme", ["ws", "http"])
 async def test_a_client_that_restarts_goes_on_with_its_session_there(scheme: str, tmp_path: Path) -> None:
-    async with asyncio.timeout(30), AsyncExitStack() as first:
+    async with asyncio.timeout(60), AsyncExitStack() as first:
         port = await first.enter_async_context(serve(persistent_app(tmp_path / "kept"), ServerAddress()))
         async with connect(f"{scheme}://127.0.0.1:{port}", token=TOKEN, restart=True) as agent:
             session = await agent.new_session(tmp_path)

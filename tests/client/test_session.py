@@ -29,7 +29,7 @@ def current_mode(session: ClientSession) -> str | None:
 
 
 async def test_a_turn_is_a_stream_of_events_and_then_an_object(project: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
+    async with asyncio.timeout(60), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         assert agent.info is not None
         assert agent.info.name == "duologue"
         seen: list[str] = []
@@ -47,7 +47,7 @@ async def test_a_turn_is_a_stream_of_events_and_then_an_object(project: Path) ->
 
 
 async def test_an_awaited_turn_is_the_finished_turn(project: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
+    async with asyncio.timeout(60), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         turn = await session.prompt("/plan")
         assert turn.stop_reason == "end_turn"
         assert turn.plan is not None
@@ -59,7 +59,7 @@ async def test_an_awaited_turn_is_the_finished_turn(project: Path) -> None:
 
 @pytest.mark.rule(22, 80, 81)
 async def test_leaving_a_turn_early_cancels_it_and_waits_for_its_end(project: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
+    async with asyncio.timeout(60), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         async with session.prompt("/slow") as turn:
             async for event in turn:
                 if isinstance(event, Text):
@@ -69,7 +69,7 @@ async def test_leaving_a_turn_early_cancels_it_and_waits_for_its_end(project: Pa
 
 
 async def test_cancelling_the_task_that_awaits_a_prompt_ends_the_turn_at_the_agent(project: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
+    async with asyncio.timeout(60), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         began = asyncio.Event()
         session.watch(lambda event: began.set())
         waiting = asyncio.ensure_future(session.ask("/slow"))
@@ -81,13 +81,13 @@ async def test_cancelling_the_task_that_awaits_a_prompt_ends_the_turn_at_the_age
 
 
 async def test_prompts_sent_together_are_answered_in_order(project: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
+    async with asyncio.timeout(60), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         turns = await asyncio.gather(*(session.prompt(f"/echo {n}") for n in range(5)))
         assert [f"You said: {n}" in turn.text for n, turn in enumerate(turns)] == [True] * 5
 
 
 async def test_tool_calls_are_shown_whole_and_their_places_can_be_followed(project: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
+    async with asyncio.timeout(60), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         calls: list[ToolCall] = []
         locations: list[LocationChanged] = []
         async with session.prompt("/read README.md") as turn:
@@ -107,7 +107,7 @@ async def test_tool_calls_are_shown_whole_and_their_places_can_be_followed(proje
 
 
 async def test_every_kind_of_event_reaches_the_caller_unknown_ones_included(project: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
+    async with asyncio.timeout(60), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         kinds: list[type] = []
         session.watch(lambda event: kinds.append(type(event)))
         for prompt in ("/think", "/image", "/plan", "/usage", "/unknown-update", "/title Hi", "/notice", "/compact"):
@@ -121,7 +121,7 @@ async def test_every_kind_of_event_reaches_the_caller_unknown_ones_included(proj
 
 @pytest.mark.rule(118)
 async def test_modes_models_and_settings_are_read_and_changed(project: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
+    async with asyncio.timeout(60), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         assert current_mode(session) == "ask"
         assert session.models is not None
         assert [option.value for option in session.models.choices] == ["echo-1", "echo-2"]
@@ -137,7 +137,7 @@ async def test_modes_models_and_settings_are_read_and_changed(project: Path) -> 
 
 @pytest.mark.rule(65, 68, 71)
 async def test_sessions_are_listed_loaded_resumed_forked_archived_and_deleted(project: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent(unstable=True), unstable=True) as agent:
+    async with asyncio.timeout(60), connect(builtin_agent(unstable=True), unstable=True) as agent:
         session = await agent.new_session(project)
         await session.prompt("/echo remember me")
         await session.set_title("Kept")
@@ -169,13 +169,13 @@ async def test_sessions_are_listed_loaded_resumed_forked_archived_and_deleted(pr
 async def test_files_go_through_the_workspace_and_the_permissions(project: Path) -> None:
     rules = Permissions(read="allow", edit="allow")
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         connect(builtin_agent(), permissions=rules, workspace=Workspace(project)) as agent,
         agent.new_session(project) as session,
     ):
         await session.prompt("/write new.txt from the agent")
         assert (project / "new.txt").read_text() == "from the agent\n"
-    async with asyncio.timeout(10), connect(builtin_agent(), workspace=Workspace(project)) as agent:
+    async with asyncio.timeout(60), connect(builtin_agent(), workspace=Workspace(project)) as agent:
         async with agent.new_session(project) as session:
             turn = await session.prompt("/write other.txt nothing")
         assert "left" in turn.text
@@ -183,7 +183,7 @@ async def test_files_go_through_the_workspace_and_the_permissions(project: Path)
 
 
 async def test_an_error_of_the_agent_is_raised_and_the_session_goes_on(project: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
+    async with asyncio.timeout(60), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         with pytest.raises(RequestError, match="asked for"):
             await session.prompt("/error 1234")
         assert (await session.prompt("/refuse")).stop_reason == "refusal"
@@ -212,7 +212,7 @@ async def test_content_that_the_agent_does_not_support_is_rejected_by_the_client
         return prompt
 
     (project / "dot.png").write_bytes(b"dot")
-    async with asyncio.timeout(10), connect(as_agent(answer)) as agent, agent.new_session(project) as session:
+    async with asyncio.timeout(60), connect(as_agent(answer)) as agent, agent.new_session(project) as session:
         with pytest.raises(InvalidParams, match="does not support images"):
             session.prompt("look", images=["dot.png"])
         with pytest.raises(InvalidParams, match="text/markdown, not image"):
@@ -235,7 +235,7 @@ async def test_a_turn_in_each_of_1200_sessions_runs_at_the_same_time(tmp_path: P
             may_end.set()
         await may_end.wait()
 
-    async with asyncio.timeout(50), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         sessions = [await remote.new_session(tmp_path) for _ in range(1200)]
         turns = await asyncio.gather(*(session.prompt("go") for session in sessions))
 

@@ -327,7 +327,7 @@ def test_a_turn_without_an_event_loop_is_steered_too(tmp_path: Path) -> None:
 
 def test_the_examples_of_an_agent_and_a_client_work_together() -> None:
     program = Path(__file__).parents[2] / "examples" / "steering_client.py"
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=60, check=True)
     assert "2. with regard to: write about tests\n[injected]\n" in done.stdout
     assert "5. with regard to: use pytest" in done.stdout
 

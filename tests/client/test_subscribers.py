@@ -13,7 +13,7 @@ from duologue.events import Event, Text
 
 async def test_a_reader_gets_every_event_and_then_the_end() -> None:
     subscribers = EventSubscribers()
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         received = group.create_task(read(subscribers))
         await asyncio.sleep(0)
         for number in range(3):
@@ -25,7 +25,7 @@ async def test_a_reader_gets_every_event_and_then_the_end() -> None:
 async def test_a_reader_that_is_too_far_behind_gets_an_error_after_the_queued_events() -> None:
     subscribers = EventSubscribers(max_unread=2)
     events = subscribers.events()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         first = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0)
         subscribers.publish(Text(text="first"))
@@ -47,7 +47,7 @@ async def read(subscribers: EventSubscribers) -> list[str]:
 async def test_a_reader_queues_a_limited_number_of_bytes() -> None:
     subscribers = EventSubscribers()
     events = subscribers.events()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         first = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0)
         subscribers.publish(Text(text="first"))

@@ -29,7 +29,11 @@ async def test_a_session_that_was_opened_too_late_is_closed_at_the_agent(tmp_pat
         return result(sessionId="late")
 
     agent = ScriptedAgent(CLOSES)
-    async with asyncio.timeout(5), connect(agent, unstable={"fork"}) as remote, remote.new_session(tmp_path) as session:
+    async with (
+        asyncio.timeout(60),
+        connect(agent, unstable={"fork"}) as remote,
+        remote.new_session(tmp_path) as session,
+    ):
         agent.answers[method] = open_late
         opening = asyncio.ensure_future(remote.new_session(tmp_path) if method == "session/new" else session.fork())
         await agent.until(method, 2 if method == "session/new" else 1)
@@ -40,7 +44,7 @@ async def test_a_session_that_was_opened_too_late_is_closed_at_the_agent(tmp_pat
 
 async def test_a_session_whose_opening_is_cancelled_as_it_succeeds_is_closed(tmp_path: Path) -> None:
     agent = ScriptedAgent(CLOSES)
-    async with asyncio.timeout(5), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         opening = asyncio.ensure_future(remote.new_session(tmp_path))
 
         def give_up(session: ClientSession) -> None:
@@ -60,7 +64,7 @@ async def test_a_late_session_under_the_id_of_another_closes_nothing(tmp_path: P
         return result(sessionId="s1")
 
     agent = ScriptedAgent(CLOSES)
-    async with asyncio.timeout(5), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         session = await remote.new_session(tmp_path)
         agent.answers["session/new"] = open_late
         opening = asyncio.ensure_future(remote.new_session(tmp_path))
@@ -77,7 +81,7 @@ async def test_an_agent_that_closes_nothing_keeps_its_late_session(tmp_path: Pat
 
     agent = ScriptedAgent()
     agent.answers["session/new"] = open_late
-    async with asyncio.timeout(5), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         opening = asyncio.ensure_future(remote.new_session(tmp_path))
         await agent.until("session/new")
         opening.cancel()
@@ -93,7 +97,7 @@ async def test_the_completion_of_a_url_elicitation_is_reported(tmp_path: Path) -
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=prompt)
-    async with asyncio.timeout(5), connect(agent, on_elicitation_complete=completed.append) as remote:
+    async with asyncio.timeout(60), connect(agent, on_elicitation_complete=completed.append) as remote:
         session = await remote.new_session(tmp_path)
         await session.prompt("go")
         await remote.call("_ping", {})
@@ -120,7 +124,7 @@ async def test_an_answer_to_a_question_that_is_over_has_no_effect(tmp_path: Path
     agent = ScriptedAgent({"sessionCapabilities": {"resume": {}}}, prompt=write)
     rules = Permissions(on_request=think_about_it, timeout=0.1 if end == "timeout" else 60)
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         connect(agent, permissions=rules, workspace=Workspace(tmp_path), restart=True) as remote,
     ):
         session = await remote.new_session(tmp_path)

@@ -56,7 +56,7 @@ async def test_an_agent_calls_functions_of_ours_in_whatever_way_it_takes(
 ) -> None:
     before = _sockets()
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         connect(_agent(transport), tools=[open_tabs, where_am_i], permissions=YES, unstable={"mcp_over_acp"}) as agent,
     ):
         assert [type(server) for server in agent._tool_servers] == [kind]
@@ -71,7 +71,7 @@ async def test_an_agent_calls_functions_of_ours_in_whatever_way_it_takes(
 async def test_an_agent_in_a_process_of_its_own_calls_functions_of_ours(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", str(tmp_path / "kept")]
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         connect(command, tools=[where_am_i], permissions=YES, unstable=True) as agent,
         agent.new_session(tmp_path) as session,
     ):
@@ -79,7 +79,7 @@ async def test_an_agent_in_a_process_of_its_own_calls_functions_of_ours(tmp_path
 
 
 async def test_the_tool_server_needs_its_token_and_ends_with_the_connection() -> None:
-    async with asyncio.timeout(30), httpx2.AsyncClient() as web:
+    async with asyncio.timeout(60), httpx2.AsyncClient() as web:
         async with connect(_agent("http"), tools=[open_tabs]) as agent:
             (server,) = agent._tool_servers
             assert isinstance(server, HttpMcpServer)
@@ -91,7 +91,7 @@ async def test_the_tool_server_needs_its_token_and_ends_with_the_connection() ->
 
 async def test_earlier_sessions_get_the_tools_as_well(tmp_path: Path) -> None:
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         connect(builtin_agent(unstable=True), tools=[open_tabs], permissions=YES, unstable=True) as agent,
     ):
         session = await agent.new_session(tmp_path)
@@ -107,7 +107,7 @@ async def test_earlier_sessions_get_the_tools_as_well(tmp_path: Path) -> None:
 async def test_tools_may_have_a_name_of_their_own(tmp_path: Path) -> None:
     tools = ToolServer([open_tabs], name="vim", instructions="Ask before you look.")
     agent = ScriptedAgent({"mcpCapabilities": {"acp": True}})
-    async with asyncio.timeout(5), connect(agent, tools=tools, unstable={"mcp_over_acp"}) as remote:
+    async with asyncio.timeout(60), connect(agent, tools=tools, unstable={"mcp_over_acp"}) as remote:
         await remote.new_session(tmp_path)
     (server,) = agent.calls("session/new")[0]["mcpServers"]
     assert (server["type"], server["name"]) == ("acp", "vim")
@@ -116,7 +116,7 @@ async def test_tools_may_have_a_name_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("transport", ["acp", "http", "command"])
 async def test_an_exception_of_the_program_is_raised_unchanged(transport: str) -> None:
     with pytest.raises(KeyError, match="mine"):
-        async with asyncio.timeout(30), connect(_agent(transport), tools=[open_tabs]):
+        async with asyncio.timeout(60), connect(_agent(transport), tools=[open_tabs]):
             raise KeyError("mine")
 
 
@@ -140,7 +140,7 @@ def test_a_program_without_an_event_loop_lends_tools_too(tmp_path: Path) -> None
 )
 def test_the_examples_for_clients_run(example: str, output: str) -> None:
     program = Path(__file__).parents[2] / "examples" / example
-    ended = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=False)
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert output in ended.stdout
@@ -149,7 +149,7 @@ def test_the_examples_for_clients_run(example: str, output: str) -> None:
 async def test_an_agent_that_is_started_again_has_the_tools_again(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", str(tmp_path / "kept")]
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         connect(command, tools=[where_am_i], permissions=YES, unstable=True, restart=True) as agent,
         agent.new_session(tmp_path) as session,
     ):
@@ -206,7 +206,7 @@ async def test_the_command_of_a_server_is_named_by_its_whole_path(
     server.chmod(0o700)
     monkeypatch.chdir(tmp_path)
     scripted = ScriptedAgent()
-    async with asyncio.timeout(5), connect(scripted) as agent:
+    async with asyncio.timeout(60), connect(scripted) as agent:
         assert await _named(agent, scripted, tmp_path, "sh") == shutil.which("sh")
         assert await _named(agent, scripted, tmp_path, "here/server") == str(server)
         assert await _named(agent, scripted, tmp_path, "./here/server") == str(server)
@@ -218,7 +218,7 @@ async def test_the_command_of_a_server_is_named_by_its_whole_path(
 @pytest.mark.rule(151)
 async def test_a_server_whose_command_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
     scripted = ScriptedAgent()
-    async with asyncio.timeout(5), connect(scripted) as agent:
+    async with asyncio.timeout(60), connect(scripted) as agent:
         with pytest.raises(InvalidParams, match="the MCP server 'mine': no such command: 'no-such-server'"):
             await _named(agent, scripted, tmp_path, "no-such-server")
     assert scripted.calls("session/new") == []

@@ -45,7 +45,7 @@ async def test_known_agents_are_counted_on_the_wire(sequence: WireSequence, tmp_
     changes: list[UsageChanged] = []
     record = tmp_path / "session.jsonl"
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(agent_of(sequence), record=record) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -70,7 +70,7 @@ async def test_the_requests_of_a_replay_are_not_counted_twice(tmp_path: Path) ->
         return result()
 
     agent.answers["session/load"] = load
-    async with asyncio.timeout(20), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         session = await remote.load_session("s1", tmp_path)
         turn = await session.prompt("go")
 
@@ -81,7 +81,7 @@ async def test_the_requests_of_a_replay_are_not_counted_twice(tmp_path: Path) ->
 
 async def test_running_totals_of_a_restarted_agent_are_added(tmp_path: Path) -> None:
     agent = agent_of(HERMES, sessionCapabilities={"resume": {}})
-    async with asyncio.timeout(20), connect(agent, restart=QUICK) as remote:
+    async with asyncio.timeout(60), connect(agent, restart=QUICK) as remote:
         async with remote.new_session(tmp_path) as session:
             for turn in HERMES.turns:
                 if turn.restarts:
@@ -94,11 +94,11 @@ async def test_running_totals_of_a_restarted_agent_are_added(tmp_path: Path) -> 
 
 async def test_saved_usage_is_counted_on_by_another_program(tmp_path: Path) -> None:
     agent = agent_of(CLAUDE, sessionCapabilities={"resume": {}})
-    async with asyncio.timeout(20), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         session = await remote.new_session(tmp_path)
         await session.prompt("go")
         state = session.usage_state
-    async with asyncio.timeout(20), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         session = await remote.resume_session("s1", tmp_path)
         session.restore_usage(state)
         turn = await session.prompt("go")
@@ -111,7 +111,7 @@ async def test_saved_usage_is_counted_on_by_another_program(tmp_path: Path) -> N
 
 async def test_a_failed_turn_reports_nothing_and_is_counted(tmp_path: Path) -> None:
     agent = agent_of(CLAUDE)
-    async with asyncio.timeout(20), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         await session.prompt("go")
 
         async def fail(params: Json) -> Json:
@@ -135,7 +135,7 @@ async def test_version_2_reports_usage_with_the_idle_state(tmp_path: Path) -> No
 
     record = tmp_path / "session.jsonl"
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(WireAgent(script), protocol_versions=(2,), record=record) as remote,
         remote.new_session("/tmp") as session,
     ):
@@ -155,7 +155,7 @@ async def test_agents_made_with_this_package_say_that_tokens_are_of_the_turn(tmp
         turn.tokens = TokenUsage(total=3, input=1, output=2)
         await turn.say("ok")
 
-    async with asyncio.timeout(20), connect(agent, unstable=True) as remote:
+    async with asyncio.timeout(60), connect(agent, unstable=True) as remote:
         session = await remote.new_session(tmp_path)
         await session.prompt("go")
         await session.prompt("go")
@@ -178,7 +178,7 @@ def test_the_example_of_counting_shows_what_its_page_says() -> None:
 async def test_the_usage_of_the_example_agent_adds_up(tmp_path: Path) -> None:
     program = Path(__file__).parents[2] / "examples" / "usage_agent.py"
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         connect([sys.executable, str(program)]) as remote,
         remote.new_session(tmp_path) as session,
     ):

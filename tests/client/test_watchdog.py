@@ -46,7 +46,7 @@ async def test_a_stall_is_reported_once_and_then_ends_the_turn(tmp_path: Path) -
 
     agent = ScriptedAgent(prompt=prompt)
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         connect(agent, stall_timeout=SECONDS) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -73,7 +73,7 @@ async def test_a_stalled_turn_that_the_agent_does_not_cancel_is_abandoned(tmp_pa
         return result()
 
     agent = ScriptedAgent(prompt=prompt)
-    async with asyncio.timeout(5), connect(agent, stall_timeout=SECONDS) as remote:
+    async with asyncio.timeout(60), connect(agent, stall_timeout=SECONDS) as remote:
         remote._cancel_timeout = 0.05
         session = await remote.new_session(tmp_path)
         with pytest.raises(TurnStalled):
@@ -97,7 +97,7 @@ async def test_activity_ends_a_stall(tmp_path: Path) -> None:
 
     agent = ScriptedAgent(prompt=prompt)
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         connect(agent, stall_timeout=SECONDS) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -115,7 +115,7 @@ async def test_an_open_tool_call_is_no_silence(tmp_path: Path) -> None:
 
     agent = ScriptedAgent(prompt=prompt)
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         connect(agent, stall_timeout=SECONDS) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -146,7 +146,7 @@ async def test_an_agent_that_waits_for_our_user_is_not_silent(tmp_path: Path, as
     agent = ScriptedAgent(prompt=prompt)
     rules = Permissions(on_request=decide)
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         connect(agent, permissions=rules, on_elicit=fill_in, stall_timeout=SECONDS) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -168,7 +168,7 @@ async def test_a_command_that_runs_for_the_agent_is_no_silence(tmp_path: Path) -
     agent = ScriptedAgent(prompt=prompt)
     rules = Permissions(on_request=allow)
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         connect(agent, permissions=rules, terminals=Terminals(grace=0.2), stall_timeout=SECONDS) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -185,7 +185,7 @@ async def test_an_agent_that_waits_for_a_slow_reader_is_not_silent(tmp_path: Pat
 
     agent = ScriptedAgent(prompt=prompt)
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         connect(agent, stall_timeout=SECONDS) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -203,5 +203,5 @@ async def test_stalls_are_not_detected_unless_requested(tmp_path: Path) -> None:
         return result(stopReason="end_turn" if await four_silences(agent) else "cancelled")
 
     agent = ScriptedAgent(prompt=prompt)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         assert (await session.prompt("go")).stop_reason == "end_turn"

@@ -126,7 +126,7 @@ async def test_a_conversation_means_the_same_in_another_dialect(dialect: Dialect
     here, there = Normaliser(dialect, "client"), Normaliser(dialect, "agent")
     capabilities = v1.ClientCapabilities(terminal=True)
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         Connection(NormalisedTransport(far, there), assistant.handlers, first_method="initialize"),
         Connection(NormalisedTransport(near, here), client.handlers) as connection,
     ):

@@ -55,7 +55,7 @@ async def test_the_client_initializes_in_the_form_of_seed_004(tmp_path: Path) ->
     agent = Agent004({"mcpCapabilities": {"supportedTransports": ["stdio", "http"]}})
     workspace, terminals = Workspace(tmp_path), Terminals()
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(agent, dialect="seed-004", workspace=workspace, terminals=terminals) as remote,
     ):
         assert (remote.capabilities.mcp_http, remote.capabilities.mcp_sse) == (True, False)
@@ -68,7 +68,7 @@ async def test_the_client_initializes_in_the_form_of_seed_004(tmp_path: Path) ->
 
 async def test_modes_in_an_agents_capabilities_are_those_of_each_session(tmp_path: Path) -> None:
     agent = Agent004({"loadSession": True, "sessionModes": MODES})
-    async with asyncio.timeout(20), connect(agent, dialect="seed-004") as remote:
+    async with asyncio.timeout(60), connect(agent, dialect="seed-004") as remote:
         new = await remote.new_session(tmp_path)
         loaded = await remote.load_session("old", tmp_path)
         for session in (new, loaded):
@@ -96,7 +96,7 @@ async def test_credentials_are_sent_to_an_agent_that_speaks_seed_004(tmp_path: P
         agent = Agent004(methods=methods)
         if dialect is None:
             agent.welcome["authMethods"] = [{"id": "api_key", "name": "API Key"}]
-        async with asyncio.timeout(20), connect(agent, dialect=dialect, login=login) as remote:
+        async with asyncio.timeout(60), connect(agent, dialect=dialect, login=login) as remote:
             await remote.login("api_key")
         requests += agent.calls("authenticate")
 
@@ -111,7 +111,7 @@ async def test_the_error_for_an_unknown_login_method_is_read_as_invalid_params()
         return error(-32002, "Invalid method ID")
 
     agent.answers["authenticate"] = refuse
-    async with asyncio.timeout(20), connect(agent, dialect="seed-004") as remote:
+    async with asyncio.timeout(60), connect(agent, dialect="seed-004") as remote:
         with pytest.raises(InvalidParams):
             await remote.login("api_key")
 
@@ -133,7 +133,7 @@ async def test_a_wait_is_answered_with_the_output_and_the_exit_code(tmp_path: Pa
 
     agent.answers["session/prompt"] = prompt
     async with (
-        asyncio.timeout(40),
+        asyncio.timeout(60),
         connect(agent, dialect="seed-004", permissions=ANYTHING, terminals=Terminals()) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -160,7 +160,7 @@ async def test_a_wait_ends_at_its_timeout_and_the_command_keeps_running(tmp_path
 
     agent.answers["session/prompt"] = prompt
     async with (
-        asyncio.timeout(40),
+        asyncio.timeout(60),
         connect(agent, dialect="seed-004", permissions=ANYTHING, terminals=Terminals()) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -183,7 +183,7 @@ async def test_waits_of_todays_agents_are_answered_without_the_output(tmp_path: 
 
     agent.answers["session/prompt"] = prompt
     async with (
-        asyncio.timeout(40),
+        asyncio.timeout(60),
         connect(agent, permissions=ANYTHING, terminals=Terminals()) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -214,7 +214,7 @@ async def test_a_permission_request_of_seed_004_shows_its_description_and_is_ans
 
     agent.answers["session/prompt"] = prompt
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(agent, dialect="seed-004", permissions=Permissions(on_request=answer)) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -245,7 +245,7 @@ async def test_messages_tools_and_files_of_seed_004_are_understood(tmp_path: Pat
 
     agent.answers["session/prompt"] = prompt
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(agent, dialect="seed-004", permissions=ANYTHING, workspace=Workspace(tmp_path)) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -283,7 +283,7 @@ async def test_a_conversation_with_an_agent_of_seed_003(tmp_path: Path) -> None:
     titles: list[str] = []
     agent.answers |= {"session/prompt": prompt, "session/load": nothing}
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(agent, dialect="seed-003", permissions=Permissions(on_request=answer)) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -307,7 +307,7 @@ async def test_servers_are_sent_to_an_agent_of_seed_004_in_its_form(tmp_path: Pa
     agent = Agent004({"mcpCapabilities": {"supportedTransports": ["stdio", "http"]}})
     stdio = StdioMcpServer(name="files", command="/bin/files", args=["-v"], env={"API_KEY": "k"})
     http = HttpMcpServer(name="docs", url="https://example.com/mcp", headers={"X-Team": "blue"})
-    async with asyncio.timeout(20), connect(agent, dialect="seed-004") as remote:
+    async with asyncio.timeout(60), connect(agent, dialect="seed-004") as remote:
         await remote.new_session(tmp_path, mcp_servers=[stdio, http])
 
     command, web = agent.calls("session/new")[0]["mcpServers"]
@@ -327,7 +327,7 @@ async def test_annotations_of_seed_004_that_today_does_not_have_are_dropped(tmp_
 
     agent.answers["session/prompt"] = prompt
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(agent, dialect="seed-004") as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -343,7 +343,7 @@ async def test_an_option_of_an_agent_of_seed_004_is_set_by_its_name_and_a_bare_v
     """Seed 004 has no list of options, so the caller has to know the name."""
     agent = Agent004()
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(agent, dialect="seed-004") as remote,
         remote.new_session(tmp_path) as session,
     ):

@@ -62,7 +62,7 @@ def updates(seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 async def test_initialize_is_answered_with_the_modes_and_an_empty_list_of_methods() -> None:
-    async with asyncio.timeout(20), raw_client(old_agent("seed-004", settings=SampleSettings)) as client:
+    async with asyncio.timeout(60), raw_client(old_agent("seed-004", settings=SampleSettings)) as client:
         answer = await client.initialize(clientCapabilities={"terminal": FIVE})
 
     assert answer["result"]["authenticationMethods"] == []
@@ -77,7 +77,7 @@ async def test_a_mode_is_set_and_reported_in_the_form_of_seed_004(tmp_path: Path
         await turn.say(turn.settings.mode)
         await turn.set_option(mode="code")
 
-    async with asyncio.timeout(20), raw_client(old_agent("seed-004", switch, settings=SampleSettings)) as client:
+    async with asyncio.timeout(60), raw_client(old_agent("seed-004", switch, settings=SampleSettings)) as client:
         session = await opened(client, tmp_path)
         answer = await client.ask("mode", "session/set_mode", {"sessionId": session, "modeId": "ask"})
         client.send(id="p", method="session/prompt", params={"sessionId": session, "prompt": [TEXT]})
@@ -104,7 +104,7 @@ async def test_credentials_reach_the_method_that_validates_them(given: str, code
         if credentials.get("apiKey") != "right":
             raise AuthenticationRequired("Invalid API key")
 
-    async with asyncio.timeout(20), raw_client(agent) as client:
+    async with asyncio.timeout(60), raw_client(agent) as client:
         hello = await client.initialize()
         params = {"methodId": "api_key", "credentials": {"apiKey": given}}
         answer = await client.ask(1, "authenticate", params)
@@ -130,7 +130,7 @@ async def test_missing_credentials_are_an_empty_mapping(credentials: Any) -> Non
     async def check(credentials: JsonObject) -> None:
         seen.append(credentials)
 
-    async with asyncio.timeout(20), raw_client(agent) as client:
+    async with asyncio.timeout(60), raw_client(agent) as client:
         await client.initialize()
         await client.ask(1, "authenticate", {"methodId": "api_key", "credentials": credentials})
 
@@ -147,10 +147,10 @@ async def test_a_session_loaded_without_a_directory_keeps_its_own(tmp_path: Path
     async def note(session: Any) -> None:
         directories.append(session.cwd)
 
-    async with asyncio.timeout(20), raw_client(agent) as client:
+    async with asyncio.timeout(60), raw_client(agent) as client:
         session = await opened(client, tmp_path)
         await client.ask("p", "session/prompt", {"sessionId": session, "prompt": [TEXT]})
-    async with asyncio.timeout(20), raw_client(agent) as client:
+    async with asyncio.timeout(60), raw_client(agent) as client:
         await client.initialize()
         client.send(id="load", method="session/load", params={"sessionId": session})
         seen = await until_answered(client, "load")
@@ -165,7 +165,7 @@ async def test_a_session_loaded_without_a_directory_keeps_its_own(tmp_path: Path
 async def test_without_a_dialect_a_session_is_not_loaded_without_a_directory(tmp_path: Path) -> None:
     agent = old_agent(None)
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(20), raw_client(agent) as client:
+    async with asyncio.timeout(60), raw_client(agent) as client:
         session = await opened(client, tmp_path)
         answer = await client.ask("load", "session/load", {"sessionId": session})
 
@@ -180,7 +180,7 @@ async def test_a_client_of_seed_003_never_sees_a_tool_call_update(tmp_path: Path
             await tool.show("done")
         await turn.say("Of course!")
 
-    async with asyncio.timeout(20), raw_client(old_agent("seed-003", work)) as client:
+    async with asyncio.timeout(60), raw_client(old_agent("seed-003", work)) as client:
         session = await opened(client, tmp_path)
         client.send(id="p", method="session/prompt", params={"sessionId": session, "prompt": [TEXT]})
         seen = await until_answered(client, "p")
@@ -202,7 +202,7 @@ async def test_a_permission_request_has_a_title_a_description_and_labels(tmp_pat
             await tool.show("Remove 5 temporary test files")
             allowed.append(await tool.request_permission())
 
-    async with asyncio.timeout(20), raw_client(old_agent("seed-004", work)) as client:
+    async with asyncio.timeout(60), raw_client(old_agent("seed-004", work)) as client:
         session = await opened(client, tmp_path)
         client.send(id="p", method="session/prompt", params={"sessionId": session, "prompt": [TEXT]})
         while (question := await client.receive()).get("method") != "session/request_permission":
@@ -231,7 +231,7 @@ async def test_an_agent_waits_for_a_command_of_a_client_of_seed_004(tmp_path: Pa
         "terminal/output": {"output": "Hello Terminal\n", "exitCode": 0},
         "terminal/release": None,
     }
-    async with asyncio.timeout(20), raw_client(old_agent("seed-004", work)) as client:
+    async with asyncio.timeout(60), raw_client(old_agent("seed-004", work)) as client:
         session = await opened(client, tmp_path, terminal=FIVE)
         client.send(id="p", method="session/prompt", params={"sessionId": session, "prompt": [TEXT]})
         seen = await until_answered(client, "p", answers)
@@ -262,7 +262,7 @@ async def test_servers_of_seed_004_are_read_without_a_name_and_with_an_object_of
     async def note(session: Any) -> None:
         named.extend(session.setup.mcp_servers)
 
-    async with asyncio.timeout(20), raw_client(agent) as client:
+    async with asyncio.timeout(60), raw_client(agent) as client:
         await client.initialize()
         answer = await client.ask(1, "session/new", {"cwd": str(tmp_path), "mcpServers": [SERVER_004]})
 
@@ -282,7 +282,7 @@ async def test_an_option_of_a_client_of_seed_004_is_set_by_its_name_and_a_bare_v
     async def read_setting(turn: Turn[Any]) -> None:
         seen.append(turn.settings.autoApproveTools)
 
-    async with asyncio.timeout(20), raw_client(old_agent("seed-004", read_setting, settings=Switches)) as client:
+    async with asyncio.timeout(60), raw_client(old_agent("seed-004", read_setting, settings=Switches)) as client:
         session = await opened(client, tmp_path)
         params = {"sessionId": session, "option": "autoApproveTools", "value": True}
         answer = await client.ask(1, "session/set_config_option", params)
@@ -301,7 +301,7 @@ async def test_a_client_that_lacks_one_terminal_method_gets_no_terminal_requests
     async def read_capabilities(turn: Turn[Any]) -> None:
         able.append(turn.client_capabilities.terminals)
 
-    async with asyncio.timeout(20), raw_client(old_agent("seed-004", read_capabilities)) as client:
+    async with asyncio.timeout(60), raw_client(old_agent("seed-004", read_capabilities)) as client:
         session = await opened(client, tmp_path, terminal={**FIVE, missing: False})
         await client.ask(1, "session/prompt", {"sessionId": session, "prompt": [TEXT]})
 
@@ -323,7 +323,7 @@ async def test_a_client_of_seed_003_gets_a_message_and_labels_and_every_kind_of_
     async def clear(turn: Turn[Any], argument: str) -> None:
         await turn.say("cleared")
 
-    async with asyncio.timeout(20), raw_client(agent) as client:
+    async with asyncio.timeout(60), raw_client(agent) as client:
         session = await opened(client, tmp_path)
         client.send(id="p", method="session/prompt", params={"sessionId": session, "prompt": [TEXT]})
         seen: list[dict[str, Any]] = []

@@ -48,7 +48,7 @@ async def test_a_mode_is_changed_by_an_update_with_mode_id(tmp_path: Path) -> No
         return result(stopReason="end_turn")
 
     agent.answers |= {"session/new": new, "session/prompt": prompt}
-    async with asyncio.timeout(10), connect(agent) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
         await session.prompt("go")
         assert session.modes is not None
         assert session.modes.current == "code"
@@ -77,7 +77,7 @@ def test_a_mode_update_without_a_mode_is_rejected(fields: str) -> None:
 async def test_mcp_servers_are_offered_where_the_agent_says_mcp(tmp_path: Path) -> None:
     agent = ScriptedAgent({"loadSession": True, "mcp": {"http": True, "sse": True}}, authMethods=[])
     server = HttpMcpServer(name="docs", url="https://example.com/mcp")
-    async with asyncio.timeout(10), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         assert (remote.capabilities.mcp_http, remote.capabilities.mcp_sse) == (True, True)
         await remote.new_session(tmp_path, mcp_servers=[server])
 
@@ -95,7 +95,7 @@ async def test_mcp_servers_are_offered_where_the_agent_says_mcp(tmp_path: Path) 
     ],
 )
 async def test_mcp_counts_only_if_there_are_no_mcp_capabilities(capabilities: Json, http: bool) -> None:
-    async with asyncio.timeout(10), connect(ScriptedAgent(capabilities)) as remote:
+    async with asyncio.timeout(60), connect(ScriptedAgent(capabilities)) as remote:
         assert remote.capabilities.mcp_http is http
 
 
@@ -125,7 +125,7 @@ async def test_a_bare_block_in_a_tool_call_is_shown_with_the_permission_request_
     agent.answers["session/prompt"] = prompt
     permissions = Permissions(on_request=answer)
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         connect(agent, permissions=permissions) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -149,7 +149,7 @@ async def test_null_results_of_an_agent_are_read_as_empty_ones(tmp_path: Path) -
 
     agent.answers |= dict.fromkeys(("session/load", "session/set_mode", "authenticate"), nothing)
     agent.answers["session/new"] = new
-    async with asyncio.timeout(10), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         await remote.login("key")
         session = await remote.new_session(tmp_path)
         await session.set_mode("code")
@@ -172,7 +172,7 @@ async def test_null_results_of_a_client_are_read_as_empty_ones_and_ours_are_empt
     agent = agent_with(work)
     agent.persist_sessions(MemoryStore())
     answers = {"terminal/create": {"terminalId": "term_xyz789"}}
-    async with asyncio.timeout(10), raw_client(agent) as client:
+    async with asyncio.timeout(60), raw_client(agent) as client:
         await client.initialize(clientCapabilities={"fs": {"writeTextFile": True}, "terminal": True})
         opened = (await client.ask(1, "session/new", {"cwd": str(tmp_path), "mcpServers": []}))["result"]
         client.send(id=2, method="session/prompt", params={**opened, "prompt": [{"type": "text", "text": "go"}]})
@@ -208,7 +208,7 @@ async def test_the_terminal_of_the_examples_is_created_waited_for_and_released(t
     agent.answers["session/prompt"] = prompt
     allowed = Permissions.allow_everything()
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         connect(agent, permissions=allowed, workspace=Workspace(tmp_path), terminals=Terminals()) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -238,7 +238,7 @@ async def test_a_permission_request_may_name_a_tool_call_by_its_id_alone(tmp_pat
     agent.answers["session/prompt"] = prompt
     rules = Permissions(on_request=answer)
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         connect(agent, permissions=rules) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -261,7 +261,7 @@ async def test_models_that_an_agent_offers_are_shown_and_set(tmp_path: Path) -> 
         return result(sessionId="s1", models=MODELS)
 
     agent.answers |= {"session/new": opened, "session/load": opened, "session/set_model": nothing}
-    async with asyncio.timeout(10), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         for session in (await remote.new_session(tmp_path), await remote.load_session("s2", tmp_path)):
             assert session.models is not None
             assert (session.models.value, [each.value for each in session.models.choices]) == (
@@ -284,7 +284,7 @@ async def test_our_agents_offer_models_only_where_that_is_switched_on(tmp_path: 
     class Choices(Settings):
         model = choice("small", "large", category="model")
 
-    async with asyncio.timeout(10), raw_client(agent_with(settings=Choices, legacy_models=legacy_models)) as client:
+    async with asyncio.timeout(60), raw_client(agent_with(settings=Choices, legacy_models=legacy_models)) as client:
         await client.initialize()
         opened = (await client.ask(1, "session/new", {"cwd": str(tmp_path), "mcpServers": []}))["result"]
         answer = await client.ask(2, "session/set_model", {"sessionId": opened["sessionId"], "modelId": "large"})

@@ -177,7 +177,7 @@ async def open_end(side: Side, handlers: Handlers | None = None, **options: Any)
     handlers = handlers if handlers is not None else Handlers()
     end = End(side, near, handlers)
     sided: dict[str, Any] = {"first_method": "initialize"} if side == "agent" else {"ignore_stray_output": True}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async with near, Connection(far, handlers, **sided, **options) as end.connection:
             if side == "agent":
                 end.ask("hello", "initialize")

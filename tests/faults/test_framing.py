@@ -50,7 +50,7 @@ async def test_an_endless_line_ends_the_connection_with_a_named_error() -> None:
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(10), Connection(SocketTransport(ours, max_message_bytes=65536)) as connection:
+    async with asyncio.timeout(60), Connection(SocketTransport(ours, max_message_bytes=65536)) as connection:
         call = asyncio.ensure_future(connection.request(ECHO, Anything()))
         with pytest.raises(OSError, match=r"Broken pipe|reset"):
             while True:

@@ -281,7 +281,7 @@ async def test_naughty_strings_are_sent_and_received_unchanged() -> None:
     near, far = memory_pair()
     handlers = Handlers()
     End("agent", far, handlers)
-    async with asyncio.timeout(10), Connection(near) as client, Connection(far, handlers):
+    async with asyncio.timeout(60), Connection(near) as client, Connection(far, handlers):
         for text in NAUGHTY:
             sent = Anything(text=text, raw_input={text: [text]}, session_id=text, meta={text: text})
             assert await client.request(ECHO, sent) == sent

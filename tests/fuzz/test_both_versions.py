@@ -41,7 +41,7 @@ def test_a_conversation_is_the_same_in_both_versions(conversation: Any) -> None:
                 agent = leading_agent(protocol_versions=(1, 2))
                 allowed = Permissions(other="allow")
                 async with (
-                    asyncio.timeout(20),
+                    asyncio.timeout(60),
                     connect(agent, protocol_versions=(version,), permissions=allowed) as remote,
                 ):
                     assert remote.version == version

@@ -151,7 +151,7 @@ class World:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=30,
+            timeout=60,
             check=False,
         )
         return ended.stdout.decode(errors="replace")

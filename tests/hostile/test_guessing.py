@@ -175,7 +175,7 @@ async def test_the_table_of_failed_addresses_is_bounded() -> None:
 
 async def test_a_guesser_that_disconnects_while_waiting_frees_its_slot() -> None:
     checks = TokenVerifier(single_token(TOKEN), Limits(check_seconds=0.05, checks_waiting=1))
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         for _ in range(10):
             await ask(checks, "wrong")
         for _ in range(20):
@@ -192,7 +192,7 @@ async def test_guesses_in_a_row_take_a_second_each_after_the_tenth() -> None:
     for _ in range(10):
         await ask(checks, "wrong")
     began = loop.time()
-    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         guesses = [group.create_task(ask(checks, f"wrong {number}")) for number in range(10)]
     assert [task.result() for task in guesses] == [None] * 10
     assert loop.time() - began >= 0.9

@@ -58,7 +58,7 @@ async def test_a_flood_that_drops_a_tool_call_from_the_transcript_does_not_hide_
         assert outcome(await ask(agent))["optionId"] == "o0"
 
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         session_with(version, attack, tmp_path, permissions=RULES, max_transcript_bytes=65536) as (session, _),
     ):
         await session.prompt("go")
@@ -87,7 +87,7 @@ async def test_a_permission_request_before_its_session_is_open_is_not_allowed(tm
 
     agent = ScriptedAgent()
     agent.answers["session/new"] = new
-    async with asyncio.timeout(30), connect(agent, permissions=RULES) as remote, remote.new_session(tmp_path):
+    async with asyncio.timeout(60), connect(agent, permissions=RULES) as remote, remote.new_session(tmp_path):
         answer = await answers[0]
 
     assert "error" in answer or outcome(answer)["optionId"] == "o0"

@@ -45,7 +45,7 @@ async def permission_requests(cwd: Path, *calls: Json) -> list[PermissionRequest
 
     agent = ScriptedAgent(prompt=go)
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         connect(agent, permissions=Permissions(on_request=user)) as remote,
         remote.new_session(cwd) as session,
     ):
@@ -209,7 +209,7 @@ async def test_an_always_answer_to_an_unspecific_request_is_not_remembered_eithe
 
     agent = ScriptedAgent(prompt=go)
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         connect(agent, permissions=Permissions(on_request=user)) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -232,7 +232,7 @@ async def test_a_remembered_rejection_covers_the_same_effect_whatever_is_shown_w
 
     agent = ScriptedAgent(prompt=go)
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         connect(agent, permissions=Permissions(on_request=user)) as remote,
         remote.new_session(tmp_path) as session,
     ):

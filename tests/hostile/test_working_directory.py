@@ -69,7 +69,7 @@ async def commands_in(cwd: Path, times: int, rules: Permissions, project: Path) 
 
     agent = ScriptedAgent(prompt=run)
     async with (
-        asyncio.timeout(50),
+        asyncio.timeout(60),
         connect(agent, permissions=rules, terminals=Terminals()) as remote,
         remote.new_session(project) as session,
     ):

@@ -60,7 +60,7 @@ async def test_a_model_streams_and_tools_are_shown(tmp_path: Path) -> None:
         return {"messages": [await model.ainvoke(state["messages"])]}
 
     graph = graph_of(call_tool, ("tools", ToolNode([read_file])), ("answer", answer))
-    async with asyncio.timeout(10), client_for(acp_agent(graph), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(graph), tmp_path) as client:
         assert (await client.prompt(await client.new(), "read a")).stop_reason == "end_turn"
         assert client.text == "read it all"
         assert len(client.of(v1.AgentMessageChunk)) > 1
@@ -75,7 +75,7 @@ async def test_history_is_kept_per_session(tmp_path: Path, checkpointer: Any) ->
         return {"messages": [AIMessage(f"{len(state['messages'])} ")]}
 
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         client_for(acp_agent(graph_of(count, checkpointer=checkpointer)), tmp_path) as client,
     ):
         first, second = await client.new(), await client.new()
@@ -89,7 +89,7 @@ async def test_an_interrupt_asks_for_permission(tmp_path: Path) -> None:
         return {"messages": [AIMessage(f"answer: {interrupt({'question': 'Delete it?'})}")]}
 
     agent = acp_agent(graph_of(ask, checkpointer=InMemorySaver()))
-    async with asyncio.timeout(10), client_for(agent, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         titles: list[str | None] = []
 
         @client.handlers.on(v1.SESSION_REQUEST_PERMISSION)
@@ -113,7 +113,7 @@ async def test_cancelling_ends_the_run_and_an_endless_graph_reaches_its_limit(tm
             ended.set()
         return {}
 
-    async with asyncio.timeout(10), client_for(acp_agent(graph_of(wait)), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(graph_of(wait)), tmp_path) as client:
         session = await client.new()
         turn = asyncio.ensure_future(client.prompt(session, "go"))
         await began.wait()
@@ -126,7 +126,7 @@ async def test_cancelling_ends_the_run_and_an_endless_graph_reaches_its_limit(tm
     endless.add_edge(START, "again")
     endless.add_edge("again", "again")
     served = acp_agent(endless.compile(), config={"recursion_limit": 10})
-    async with asyncio.timeout(10), client_for(served, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(served, tmp_path) as client:
         assert (await client.prompt(await client.new(), "go")).stop_reason == "max_turn_requests"
 
 
@@ -156,7 +156,7 @@ async def test_thoughts_are_thoughts(tmp_path: Path) -> None:
     async def answer(state: MessagesState) -> dict[str, Any]:
         return {"messages": [await Thinker().ainvoke(state["messages"])]}
 
-    async with asyncio.timeout(10), client_for(acp_agent(graph_of(answer)), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(graph_of(answer)), tmp_path) as client:
         await client.prompt(await client.new(), "go")
 
         thoughts = [chunk.content for chunk in client.of(v1.AgentThoughtChunk)]
@@ -183,7 +183,7 @@ async def test_an_approval_is_about_the_tool_call_that_waits_for_it(tmp_path: Pa
         return {} if isinstance(last, ToolMessage) else {"messages": [ToolMessage("text", tool_call_id="c1")]}
 
     graph = graph_of(call, ("approve", approve), ("run", run), checkpointer=InMemorySaver())
-    async with asyncio.timeout(10), client_for(acp_agent(graph), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(graph), tmp_path, validate=True) as client:
         about: list[str] = []
 
         @client.handlers.on(v1.SESSION_REQUEST_PERMISSION)
@@ -214,7 +214,7 @@ async def test_an_approval_for_always_covers_the_arguments_it_was_given_for(tmp_
         return {"messages": [AIMessage(decided["decisions"][0]["type"])]}
 
     graph = graph_of(call, ("approve", approve), checkpointer=InMemorySaver())
-    async with asyncio.timeout(10), client_for(acp_agent(graph), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(graph), tmp_path) as client:
         client.answer_permission()
         client.choose = "allow_always"
         session = await client.new()
@@ -235,7 +235,7 @@ async def test_a_tool_that_is_cancelled_with_its_turn_is_not_left_running(tmp_pa
         began.set()
         return await asyncio.Future()
 
-    async with asyncio.timeout(10), client_for(acp_agent(graph_of(call, ("wait", wait))), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(graph_of(call, ("wait", wait))), tmp_path) as client:
         session = await client.new()
         turn = asyncio.ensure_future(client.prompt(session, "go"))
         await began.wait()
@@ -271,7 +271,7 @@ async def test_the_mcp_servers_of_the_client_are_connected_and_nodes_call_their_
 ) -> None:
     server = small(env={"STARTS": str(tmp_path / "starts")})
     agent = acp_agent(graph_with_mcp(checkpointer), mcp=True)
-    async with asyncio.timeout(30), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         assert client.hello.agent_capabilities.mcp_capabilities.http
         environment = [v1.EnvVariable(name=name, value=value) for name, value in server.env.items()]
         stdio = v1.McpServerStdio(name=server.name, command=server.command, args=server.args, env=environment)
@@ -296,7 +296,7 @@ async def test_a_graph_that_cannot_use_mcp_answers_and_says_so_once(
         monkeypatch.setitem(sys.modules, "mcp", None)
     starts = tmp_path / "starts"
     agent = acp_agent(graph_with_mcp(), mcp=not has_extra)
-    async with asyncio.timeout(30), client_for(agent, tmp_path, validate=True, **EVERYTHING) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True, **EVERYTHING) as client:
         stdio = v1.McpServerStdio(name="small", command="/bin/sh", args=["-c", f"echo > {starts}"], env=[])
         session = await client.new(mcp_servers=[stdio])
 

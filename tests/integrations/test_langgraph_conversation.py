@@ -80,7 +80,7 @@ async def test_a_cancelled_interrupt_leaves_a_history_that_providers_accept(tmp_
         checkpointer=InMemorySaver(),
     )
     asked, requests = asyncio.Event(), list[v1.RequestPermissionRequest]()
-    async with asyncio.timeout(30), client_for(acp_agent(graph), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(graph), tmp_path) as client:
 
         @client.handlers.on(v1.SESSION_REQUEST_PERMISSION)
         async def answer(context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
@@ -113,7 +113,7 @@ async def test_a_subgraph_streams_once_and_earlier_turns_are_not_shown_again(tmp
     outer.add_node("inner", inner)
     outer.add_edge(START, "inner")
     agent = acp_agent(outer.compile(checkpointer=checkpointer))
-    async with asyncio.timeout(30), client_for(agent, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         session = await client.new()
         for prompt in ("count", "again"):
             await client.prompt(session, prompt)
@@ -127,7 +127,7 @@ async def test_a_subgraph_streams_once_and_earlier_turns_are_not_shown_again(tmp
 async def test_the_tokens_of_all_model_calls_of_a_turn_are_reported(tmp_path: Path) -> None:
     graph = graph_of(calling("count", 1), AIMessage("Three.", usage_metadata=USAGE), checkpointer=InMemorySaver())
     served = acp_agent(graph, unstable=True)
-    async with asyncio.timeout(30), client_for(served, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(served, tmp_path) as client:
         ended = await client.prompt(await client.new(), "count")
         assert ended.usage is not None
         assert (ended.usage.total_tokens, ended.usage.input_tokens, ended.usage.output_tokens) == (24, 20, 4)

@@ -36,7 +36,7 @@ async def test_a_breakpoint_asks_for_each_tool_call_that_would_run_next(
     tmp_path: Path, breakpoint_: dict[str, Any]
 ) -> None:
     graph = graph_of(counting(calls=2), AIMessage("Three."), checkpointer=InMemorySaver(), **breakpoint_)
-    async with asyncio.timeout(30), client_for(acp_agent(graph), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(graph), tmp_path, validate=True) as client:
         client.answer_permission()
         assert (await client.prompt(await client.new(), "count")).stop_reason == "end_turn"
 
@@ -51,7 +51,7 @@ async def test_a_rejected_breakpoint_ends_the_turn_and_the_next_prompt_starts_wi
     tmp_path: Path,
 ) -> None:
     graph = graph_of(counting(calls=2), AIMessage("Fine."), checkpointer=InMemorySaver(), interrupt_before=["tools"])
-    async with asyncio.timeout(30), client_for(acp_agent(graph), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(graph), tmp_path) as client:
         client.answer_permission()
         client.choose = "reject_once"
         session = await client.new()
@@ -73,7 +73,7 @@ async def test_a_breakpoint_without_tool_calls_asks_for_the_next_step(tmp_path: 
     steps.add_edge(START, "first")
     steps.add_edge("first", "second")
     agent = acp_agent(steps.compile(checkpointer=InMemorySaver(), interrupt_before=["second"]))
-    async with asyncio.timeout(30), client_for(agent, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         client.answer_permission()
         client.choose = "allow_always"
         session = await client.new()
@@ -175,7 +175,7 @@ async def test_an_interrupt_inside_a_subgraph_is_resumed(tmp_path: Path) -> None
     outer.add_node("inner", inner.compile())
     outer.add_edge(START, "inner")
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         client_for(acp_agent(outer.compile(checkpointer=InMemorySaver())), tmp_path) as client,
     ):
         client.answer_permission()
@@ -204,7 +204,7 @@ async def test_the_user_edits_the_arguments_that_a_middleware_lets_them_edit(
     graph.add_edge(START, "call")
     graph.add_edge("call", "approve")
     agent = acp_agent(graph.compile(checkpointer=InMemorySaver()))
-    async with asyncio.timeout(30), client_for(agent, tmp_path, **EVERYTHING) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, **EVERYTHING) as client:
 
         @client.handlers.on(v1.SESSION_REQUEST_PERMISSION)
         async def answer(context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:

@@ -43,7 +43,7 @@ async def test_a_fork_begins_with_the_history_of_its_original_and_goes_its_own_w
     tmp_path: Path, has_checkpointer: bool
 ) -> None:
     agent = acp_agent(counter(has_checkpointer), unstable=True)
-    async with asyncio.timeout(30), client_for(agent, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         original = await client.new()
         await client.prompt(original, "one")
         fork = await client.fork(original)
@@ -63,7 +63,7 @@ async def test_a_session_is_loaded_with_its_history_after_a_restart(tmp_path: Pa
     for prompt in ("one", "two"):
         agent = acp_agent(graph)
         agent.persist_sessions(tmp_path / "sessions")
-        async with asyncio.timeout(30), client_for(agent, tmp_path) as client:
+        async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
             if session:
                 await client.load(session)
             session = session or await client.new()
@@ -78,7 +78,7 @@ async def test_a_thread_that_the_checkpointer_lost_is_reported(
     for prompt in ("one", "two"):
         agent = acp_agent(counter(has_checkpointer=True))  # another checkpointer in memory each time
         agent.persist_sessions(tmp_path / "sessions")
-        async with asyncio.timeout(30), client_for(agent, tmp_path) as client:
+        async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
             if session:
                 await client.resume(session)
             session = session or await client.new()
@@ -100,7 +100,7 @@ async def test_a_turn_that_was_stopped_or_failed_stays_in_the_history(tmp_path: 
             raise RuntimeError("broken")
         return {"messages": [AIMessage(f"{len(state['messages'])} ")]}
 
-    async with asyncio.timeout(30), client_for(acp_agent(counter(has_checkpointer, work)), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(counter(has_checkpointer, work)), tmp_path) as client:
         session = await client.new()
         turn = asyncio.ensure_future(client.prompt(session, "wait"))
         await began.wait()
@@ -127,7 +127,7 @@ async def test_settings_reach_the_nodes_and_slash_commands_clear_and_send_prompt
 
     graph = counter(has_checkpointer, answer)
     agent = acp_agent(graph, settings=Choices, commands={"review": "Review {argument}"})
-    async with asyncio.timeout(30), client_for(agent, tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
         session = await client.new()
         await client.until_updates(v1.AvailableCommandsUpdate)
         [update] = client.of(v1.AvailableCommandsUpdate)
@@ -155,7 +155,7 @@ async def test_a_conversation_of_several_turns(tmp_path: Path) -> None:
         AIMessage("We counted."),
         checkpointer=InMemorySaver(),
     )
-    async with asyncio.timeout(30), client_for(acp_agent(graph, unstable=True), tmp_path, validate=True) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(graph, unstable=True), tmp_path, validate=True) as client:
         client.answer_permission()
         session = await client.new()
         await client.prompt(session, "count")

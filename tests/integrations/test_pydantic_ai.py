@@ -29,7 +29,7 @@ async def test_text_streams_and_tool_calls_are_shown(tmp_path: Path) -> None:
     def read_file(path: str) -> str:
         return f"contents of {path}"
 
-    async with asyncio.timeout(10), client_for(acp_agent(agent, unstable={"usage"}), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(agent, unstable={"usage"}), tmp_path) as client:
         response = await client.prompt(await client.new(), "read something")
 
         assert response.stop_reason == "end_turn"
@@ -48,7 +48,7 @@ async def test_history_is_kept_per_session(tmp_path: Path) -> None:
         yield "noted"
 
     served = acp_agent(PydanticAgent(FunctionModel(stream_function=answer)))
-    async with asyncio.timeout(10), client_for(served, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(served, tmp_path) as client:
         first, second = await client.new(), await client.new()
         for session in (first, first, second):
             await client.prompt(session, "remember")
@@ -71,7 +71,7 @@ async def test_a_tool_that_needs_approval_asks_for_permission(tmp_path: Path) ->
         deleted.append(path)
         return "deleted"
 
-    async with asyncio.timeout(10), client_for(acp_agent(agent), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(agent), tmp_path) as client:
         answers = iter(["reject_once", "allow_once"])
 
         @client.handlers.on(v1.SESSION_REQUEST_PERMISSION)
@@ -105,7 +105,7 @@ async def test_an_approval_for_always_covers_the_arguments_it_was_given_for(tmp_
         deleted.append(path)
         return "deleted"
 
-    async with asyncio.timeout(10), client_for(acp_agent(agent), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(agent), tmp_path) as client:
         client.answer_permission()
         client.choose = "allow_always"
         session = await client.new()
@@ -130,7 +130,7 @@ async def test_thoughts_are_thoughts_and_cancelling_ends_the_run(tmp_path: Path)
             ended.set()
 
     served = acp_agent(PydanticAgent(FunctionModel(stream_function=answer)))
-    async with asyncio.timeout(10), client_for(served, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(served, tmp_path) as client:
         session = await client.new()
         turn = asyncio.ensure_future(client.prompt(session, "think"))
         await began.wait()
@@ -150,7 +150,7 @@ async def test_a_tool_that_is_cancelled_with_its_turn_is_not_left_running(tmp_pa
         began.set()
         return await asyncio.Future()
 
-    async with asyncio.timeout(10), client_for(acp_agent(assistant), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(assistant), tmp_path) as client:
         session = await client.new()
         turn = asyncio.ensure_future(client.prompt(session, "wait"))
         await began.wait()
@@ -183,7 +183,7 @@ async def test_the_mcp_servers_of_the_client_are_connected_and_their_tools_ask_f
 
     agent = PydanticAgent(FunctionModel(stream_function=answer))
     server = small()
-    async with asyncio.timeout(30), client_for(acp_agent(agent), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(agent), tmp_path) as client:
         client.answer_permission()
         stdio = v1.McpServerStdio(name=server.name, command=server.command, args=server.args, env=[])
         response = await client.prompt(await client.new(mcp_servers=[stdio]), "call it")
@@ -206,7 +206,7 @@ async def test_an_approval_of_an_mcp_tool_for_always_covers_its_arguments_too(tm
     server = small()
     stdio = v1.McpServerStdio(name=server.name, command=server.command, args=server.args, env=[])
     agent = acp_agent(PydanticAgent(FunctionModel(stream_function=answer)))
-    async with asyncio.timeout(30), client_for(agent, tmp_path) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         client.answer_permission()
         client.choose = "allow_always"
         session = await client.new(mcp_servers=[stdio])
@@ -220,6 +220,6 @@ async def test_an_agent_without_mcp_servers_needs_no_extra(tmp_path: Path, monke
     monkeypatch.setitem(sys.modules, "mcp", None)
     agent = PydanticAgent(TestModel(custom_output_text="fine"))
     server = v1.McpServerStdio(name="s", command="/bin/false", args=[], env=[])
-    async with asyncio.timeout(10), client_for(acp_agent(agent), tmp_path) as client:
+    async with asyncio.timeout(60), client_for(acp_agent(agent), tmp_path) as client:
         await client.prompt(await client.new(mcp_servers=[server]), "hi")
         assert client.text == "fine"

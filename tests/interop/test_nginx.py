@@ -29,7 +29,7 @@ pytestmark = [
 
 CONFIGURATION = Path(__file__).parents[2] / "examples" / "nginx.conf"
 TOKEN = "a-token-for-the-tests"
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 @dataclass

@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 
 async def ran(argv: list[str], **options: object) -> tuple[str, CommandExit]:
     """Run a command; return its output and how it ended."""
-    async with asyncio.timeout(20), await RunningCommand.start(argv, cwd=HERE, **options) as command:  # type: ignore[arg-type]  # the options of start
+    async with asyncio.timeout(60), await RunningCommand.start(argv, cwd=HERE, **options) as command:  # type: ignore[arg-type]  # the options of start
         ended = await command.wait()
         return command.output()[0], ended
 
@@ -100,7 +100,7 @@ async def test_a_character_cut_by_the_end_is_marked() -> None:
 @pytest.mark.fault("TRM-06")
 async def test_kill_ends_a_shell_with_children_and_grandchildren_and_leaves_what_was_said(nothing_left: str) -> None:
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         await RunningCommand.start(
             shell("sh -c 'sleep 1000 & sleep 1000' & sleep 1000 & echo up; wait"), cwd="/"
         ) as command,
@@ -117,7 +117,7 @@ async def test_kill_ends_a_shell_with_children_and_grandchildren_and_leaves_what
 @pytest.mark.fault("TRM-07")
 async def test_a_command_that_ignores_sigterm_is_killed_after_the_grace() -> None:
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         await RunningCommand.start(
             shell("trap '' TERM; echo deaf; while :; do sleep 1000; done"), cwd="/", grace=0.2
         ) as command,
@@ -131,7 +131,7 @@ async def test_a_command_that_ignores_sigterm_is_killed_after_the_grace() -> Non
 
 async def test_a_command_that_heeds_sigterm_may_say_a_last_word() -> None:
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         await RunningCommand.start(
             shell("trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done"), cwd="/"
         ) as command,
@@ -146,7 +146,7 @@ async def test_a_command_that_heeds_sigterm_may_say_a_last_word() -> None:
 @pytest.mark.parametrize("pty", [False, True])
 async def test_its_end_is_its_own_although_a_child_holds_its_output(pty: bool, nothing_left: str) -> None:
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         await RunningCommand.start(shell("sleep 1000 & echo started"), cwd="/", pty=pty) as command,
     ):
         assert await command.wait() == CommandExit(exit_code=0)
@@ -160,7 +160,7 @@ async def test_later_output_of_a_background_child_is_kept_too(tmp_path: Path) ->
     go = tmp_path / "go"
     os.mkfifo(go)
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         await RunningCommand.start(shell(f"(read -r _ < {go}; echo later) & echo now"), cwd="/") as command,
     ):
         await command.wait()
@@ -181,7 +181,7 @@ async def test_later_output_of_a_background_child_is_kept_too(tmp_path: Path) ->
     ],
 )
 async def test_a_child_in_a_session_of_its_own_is_ended_too(script: str, nothing_left: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         command = await RunningCommand.start(shell(script), cwd="/", grace=0.2)
         await until_output(command, "away")
         await command.release()
@@ -246,7 +246,7 @@ async def test_all_who_wait_get_the_same_whenever_they_come(tmp_path: Path) -> N
     go = tmp_path / "go"
     os.mkfifo(go)
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         await RunningCommand.start(shell(f"read -r line < {go}; exit 5"), cwd="/") as command,
     ):
         async with asyncio.TaskGroup() as group:
@@ -262,7 +262,7 @@ async def test_all_who_wait_get_the_same_whenever_they_come(tmp_path: Path) -> N
 
 @pytest.mark.fault("TRM-14")
 async def test_a_task_that_waits_during_a_release_gets_the_final_status() -> None:
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         command = await RunningCommand.start(["sleep", "1000"], cwd="/")
         waiters = [group.create_task(command.wait()) for _ in range(5)]
         await asyncio.sleep(0)
@@ -277,7 +277,7 @@ async def test_a_task_that_waits_during_a_release_gets_the_final_status() -> Non
 
 @pytest.mark.fault("TRM-14")
 async def test_a_cancelled_release_kills_at_once_and_wakes_waiting_tasks(nothing_left: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         command = await RunningCommand.start(
             shell("trap '' TERM; echo deaf; while :; do sleep 1000; done"), cwd="/", grace=1000
         )
@@ -342,7 +342,7 @@ async def test_arguments_are_passed_as_they_are() -> None:
     odd = ["a b", "'", '"', ";", "$(id)", "`id`", "${HOME}", "*", "~", "\n", "", "\\", "|", "&", "-", "é😀", "\udcff"]
     argv = python("import os, sys; sys.stdout.buffer.write(b'|'.join(map(os.fsencode, sys.argv[1:])))", *odd)
 
-    async with asyncio.timeout(20), await RunningCommand.start(argv, cwd="/") as command:
+    async with asyncio.timeout(60), await RunningCommand.start(argv, cwd="/") as command:
         await command.wait()
         expected = b"|".join(map(os.fsencode, odd)).decode("utf-8", "replace")
         assert command.output() == (expected, False)
@@ -391,7 +391,7 @@ async def test_in_a_terminal_output_is_as_it_was_written_and_has_a_size() -> Non
 
 
 async def test_all_output_to_a_terminal_is_read_at_the_end() -> None:
-    async with asyncio.timeout(20), await RunningCommand.start(["seq", "1", "2000"], cwd="/", pty=True) as command:
+    async with asyncio.timeout(60), await RunningCommand.start(["seq", "1", "2000"], cwd="/", pty=True) as command:
         # It ends before any of its output is read; a terminal hands that out in many small pieces.
         os.waitid(os.P_PID, command.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
         assert await command.wait() == CommandExit(exit_code=0)
@@ -430,7 +430,7 @@ async def test_released_right_after_the_start_nothing_is_left_and_the_status_is_
     rounds = 100 * chaos_factor
     record_property("count", rounds)
     for n in range(rounds):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             command = await RunningCommand.start(["true"] if n % 2 else ["sleep", "1000"], cwd="/", pty=n % 10 == 0)
             await command.release()
             assert await command.wait() in (CommandExit(exit_code=0), CommandExit(signal="SIGTERM"))
@@ -440,7 +440,7 @@ async def test_released_right_after_the_start_nothing_is_left_and_the_status_is_
 @pytest.mark.fault("TRM-26")
 async def test_the_pid_of_an_ended_command_is_not_reused_until_it_is_released() -> None:
     """A zombie keeps its pid and its group; once let go, neither is signalled again."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         command = await RunningCommand.start(["true"], cwd="/")
         await command.wait()
         os.killpg(command.pid, 0)
@@ -466,6 +466,6 @@ KILLED = python(
 
 async def test_if_we_are_killed_our_commands_end_with_us(nothing_left: str) -> None:
     process = await asyncio.create_subprocess_exec(*KILLED, cwd=HERE.parents[1])
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await process.wait() == -signal.SIGKILL
         await until(lambda: tree.find_by_marker(nothing_left) == [])

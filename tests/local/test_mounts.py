@@ -18,7 +18,7 @@ def in_a_namespace(code: str, *arguments: str) -> list[str]:
         pytest.skip("mounting is not permitted on this machine")
     program = [sys.executable, "-c", dedent(code), *arguments]
     ran = subprocess.run(
-        ["unshare", "-rm", *program], capture_output=True, text=True, timeout=30, check=False, cwd=ROOT
+        ["unshare", "-rm", *program], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
     )
     if ran.returncode == 77:
         pytest.skip(ran.stdout.strip())

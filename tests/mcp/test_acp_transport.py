@@ -79,7 +79,7 @@ class Client:
 async def _session(answer: Answer, **more: Any) -> AsyncGenerator[tuple[Client, McpServers]]:
     client = Client(answer)
     us = Implementation("duologue-test", "9")
-    async with asyncio.timeout(20), McpServers([CONFIG], send=client.send, client=us, **more) as servers:
+    async with asyncio.timeout(60), McpServers([CONFIG], send=client.send, client=us, **more) as servers:
         client.servers = servers
         yield client, servers
 
@@ -139,7 +139,7 @@ async def test_a_server_in_the_client_reports_new_tools_to_subscribers() -> None
     client.is_listened_to = True
     changes: asyncio.Queue[str] = asyncio.Queue()
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async with McpServers([CONFIG], send=client.send, on_change=changes.put_nowait) as servers:
             client.servers = servers
             await changes.get()

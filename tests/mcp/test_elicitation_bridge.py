@@ -61,7 +61,7 @@ def answer_with(client: RecordingClient, answer: v1.CreateElicitationResponse) -
 
 async def test_a_question_that_is_part_of_an_answer_reaches_the_user(tmp_path: Path) -> None:
     """MCP 2026-07-28: the call is answered with what is missing, and made again with it."""
-    async with asyncio.timeout(30), client_for(agent_that_calls(), tmp_path, validate=True, elicitation=BOTH) as client:
+    async with asyncio.timeout(60), client_for(agent_that_calls(), tmp_path, validate=True, elicitation=BOTH) as client:
         asked = answer_with(client, v1.ElicitationAcceptAction(content={"kind": "oolong", "sugar": True}))
         session = await open_with(client, real())
         await client.prompt(session, "real order {}")
@@ -84,7 +84,7 @@ async def test_a_question_in_the_middle_of_a_call_reaches_the_user(
     answer: v1.CreateElicitationResponse, result: dict[str, Any], tmp_path: Path
 ) -> None:
     """MCP 2025-11-25: the server sends a request of its own."""
-    async with asyncio.timeout(30), client_for(agent_that_calls(), tmp_path, validate=True, elicitation=BOTH) as client:
+    async with asyncio.timeout(60), client_for(agent_that_calls(), tmp_path, validate=True, elicitation=BOTH) as client:
         asked = answer_with(client, answer)
         await client.prompt(await open_with(client, small()), f"small ask {json.dumps(TEA)}")
 
@@ -93,7 +93,7 @@ async def test_a_question_in_the_middle_of_a_call_reaches_the_user(
 
 
 async def test_a_url_gets_an_id_of_our_own_by_which_its_completion_is_reported(tmp_path: Path) -> None:
-    async with asyncio.timeout(30), client_for(agent_that_calls(), tmp_path, validate=True, elicitation=BOTH) as client:
+    async with asyncio.timeout(60), client_for(agent_that_calls(), tmp_path, validate=True, elicitation=BOTH) as client:
         done: asyncio.Queue[str] = asyncio.Queue()
 
         @client.handlers.on(v1.ELICITATION_COMPLETE)
@@ -125,7 +125,7 @@ async def test_servers_may_not_elicit_what_their_agent_may_not_elicit(
     capabilities: v1.ElicitationCapabilities | None, question: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
     agent = agent_that_calls()
-    async with asyncio.timeout(30), client_for(agent, tmp_path, validate=True, elicitation=capabilities) as client:
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True, elicitation=capabilities) as client:
         asked = answer_with(client, v1.ElicitationAcceptAction(content={"password": "x"}))
         await client.prompt(await open_with(client, small()), f"small ask {json.dumps(question)}")
 
@@ -134,7 +134,7 @@ async def test_servers_may_not_elicit_what_their_agent_may_not_elicit(
 
 
 async def test_a_question_ends_with_its_turn(tmp_path: Path) -> None:
-    async with asyncio.timeout(30), client_for(agent_that_calls(), tmp_path, validate=True, elicitation=BOTH) as client:
+    async with asyncio.timeout(60), client_for(agent_that_calls(), tmp_path, validate=True, elicitation=BOTH) as client:
         asked, withdrawn = asyncio.Event(), asyncio.Event()
 
         @client.handlers.on(v1.ELICITATION_CREATE)
@@ -169,7 +169,7 @@ async def test_a_server_cannot_send_elicitations_without_a_call() -> None:
     """The server exits on the error response; its stderr shows the response."""
     changed: asyncio.Queue[str] = asyncio.Queue()
     curious = McpServers([small("curious")], user=UnusedTarget(), restart_pauses=(), on_change=changed.put_nowait)
-    async with asyncio.timeout(30), curious as servers:
+    async with asyncio.timeout(60), curious as servers:
         while not servers.errors:
             await changed.get()
 

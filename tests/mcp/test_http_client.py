@@ -61,7 +61,7 @@ async def test_a_server_behind_an_address_is_listed_and_called(
 ) -> None:
     app = Recorder(make_app())
 
-    async with asyncio.timeout(20), serve_on_loopback(app) as base:
+    async with asyncio.timeout(60), serve_on_loopback(app) as base:
         async with McpServers([config(base, headers=HEADERS)]) as servers:
             await servers.ready()
             assert servers.errors == {}
@@ -88,7 +88,7 @@ async def test_a_redirect_to_another_host_is_not_followed_and_gets_no_headers(
 ) -> None:
     elsewhere = Recorder(make_server().streamable_http_app())
 
-    async with asyncio.timeout(20), serve_on_loopback(elsewhere) as target:
+    async with asyncio.timeout(60), serve_on_loopback(elsewhere) as target:
 
         async def redirect(request: Request) -> Response:
             return RedirectResponse(f"{target}{request.url.path}", status)
@@ -107,7 +107,7 @@ async def test_a_redirect_to_another_host_is_not_followed_and_gets_no_headers(
 async def test_with_a_list_of_hosts_only_those_are_reached(config: Callable[..., McpServer]) -> None:
     app = make_server().sse_app() if config is _sse else make_server().streamable_http_app()
 
-    async with asyncio.timeout(20), serve_on_loopback(app) as base:
+    async with asyncio.timeout(60), serve_on_loopback(app) as base:
         async with McpServers([config(base)], allow_hosts=["example.org"]) as servers:
             await servers.ready()
             assert "a private address; add the host" in servers.errors["web"]
@@ -123,7 +123,7 @@ async def test_a_file_is_no_server() -> None:
         SseMcpServer(name="s", url="file:///etc/passwd"),
     ]
 
-    async with asyncio.timeout(20), McpServers(files) as servers:
+    async with asyncio.timeout(60), McpServers(files) as servers:
         await servers.ready()
 
         assert set(servers.errors.values()) == {"not an http or https URL: 'file:///etc/passwd'"}
@@ -132,7 +132,7 @@ async def test_a_file_is_no_server() -> None:
 @pytest.mark.fault("MCP-01")
 @pytest.mark.parametrize("config", [_http, _sse], ids=["http", "sse"])
 async def test_a_url_where_no_server_listens_is_reported(config: Callable[..., McpServer]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async with serve_on_loopback(Starlette()) as base:
             pass
         async with McpServers([config(base)]) as servers:
@@ -147,7 +147,7 @@ async def test_a_server_that_wants_another_key_is_reported_with_its_status() -> 
         return Response("who are you?", 401)
 
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         serve_on_loopback(Starlette(routes=[Route("/mcp", refuse, methods=["POST"])])) as base,
     ):
         async with McpServers([_http(base)]) as servers:
@@ -160,7 +160,7 @@ async def test_a_server_that_wants_another_key_is_reported_with_its_status() -> 
 @pytest.mark.parametrize("config", [_http, _sse], ids=["http", "sse"])
 async def test_a_server_that_is_killed_fails_its_calls_and_is_called_again(config: Callable[..., McpServer]) -> None:
     kind = "sse" if config is _sse else "http"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tests.mcp.servers.web", kind, stdout=subprocess.PIPE
         )
@@ -199,7 +199,7 @@ async def test_a_server_that_takes_no_messages_fails_the_call_and_works_again_la
 ) -> None:
     app = Refusing(make_app())
 
-    async with asyncio.timeout(20), serve_on_loopback(app) as base:
+    async with asyncio.timeout(60), serve_on_loopback(app) as base:
         async with McpServers([config(base)], restart_pauses=[0.1]) as servers:
             await servers.ready()
             app.is_refusing = True
@@ -218,7 +218,7 @@ async def test_a_server_that_takes_no_messages_at_all_is_reported_at_once(
     app = Refusing(make_app())
     app.is_refusing = True
 
-    async with asyncio.timeout(20), serve_on_loopback(app) as base:
+    async with asyncio.timeout(60), serve_on_loopback(app) as base:
         async with McpServers([config(base)]) as servers:
             await servers.ready()
 
@@ -264,7 +264,7 @@ async def _forgetful(
     answer: Callable[[Any], Response] | None = None, **more: Any
 ) -> AsyncGenerator[tuple[Forgetful, McpServers]]:
     server = Forgetful(answer)
-    async with asyncio.timeout(20), serve_on_loopback(server.app) as base:
+    async with asyncio.timeout(60), serve_on_loopback(server.app) as base:
         async with McpServers([_http(base)], restart_pauses=[0.01], **more) as servers:
             yield server, servers
 

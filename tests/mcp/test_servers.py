@@ -24,7 +24,7 @@ from tests.mcp.server_processes import real, small
 
 
 async def test_a_server_made_with_the_sdk_is_started_listed_and_called() -> None:
-    async with asyncio.timeout(30), McpServers([real()]) as servers:
+    async with asyncio.timeout(60), McpServers([real()]) as servers:
         await servers.ready()
         tools = {tool.name: tool for tool in servers.tools}
         result = await tools["add"](a=1, b=2)
@@ -65,7 +65,7 @@ def _assert_every_kind_came_through(content: list[Content]) -> None:
 
 
 async def test_content_of_an_unknown_kind_is_kept() -> None:
-    async with asyncio.timeout(20), McpServers([small()]) as servers:
+    async with asyncio.timeout(60), McpServers([small()]) as servers:
         result = await servers.call("small", "odd")
 
     assert result.content == [UnknownContent({"type": "hologram", "data": 7}), TextContent("t")]
@@ -73,7 +73,7 @@ async def test_content_of_an_unknown_kind_is_kept() -> None:
 
 
 async def test_a_call_waits_for_a_server_that_is_still_starting() -> None:
-    async with asyncio.timeout(20), McpServers([small()]) as servers:
+    async with asyncio.timeout(60), McpServers([small()]) as servers:
         assert servers.states == {"small": "starting"}
         result = await servers.call("small", "echo", {"word": "hé\u2028llo"})
 
@@ -81,7 +81,7 @@ async def test_a_call_waits_for_a_server_that_is_still_starting() -> None:
 
 
 async def test_a_list_of_tools_in_pages_is_read_to_its_end() -> None:
-    async with asyncio.timeout(20), McpServers([small(name="whole"), small("paged", name="paged")]) as servers:
+    async with asyncio.timeout(60), McpServers([small(name="whole"), small("paged", name="paged")]) as servers:
         await servers.ready()
 
         by_server = {name: [tool.name for tool in servers.tools if tool.server == name] for name in ("whole", "paged")}
@@ -90,28 +90,28 @@ async def test_a_list_of_tools_in_pages_is_read_to_its_end() -> None:
 
 
 async def test_a_list_of_tools_that_never_ends_is_an_error_of_that_server() -> None:
-    async with asyncio.timeout(30), McpServers([small("endless")]) as servers:
+    async with asyncio.timeout(60), McpServers([small("endless")]) as servers:
         await servers.ready()
 
         assert servers.errors == {"small": "its list of tools has more than 1000 pages"}
 
 
 async def test_a_server_without_tools_is_ready_all_the_same() -> None:
-    async with asyncio.timeout(20), McpServers([small("no-tools")]) as servers:
+    async with asyncio.timeout(60), McpServers([small("no-tools")]) as servers:
         await servers.ready()
 
         assert (servers.states, servers.tools) == ({"small": "ready"}, [])
 
 
 async def test_a_server_that_does_not_list_its_tools_is_reported() -> None:
-    async with asyncio.timeout(20), McpServers([small("mute")]) as servers:
+    async with asyncio.timeout(60), McpServers([small("mute")]) as servers:
         await servers.ready()
 
         assert servers.errors == {"small": "I do not tell"}
 
 
 async def test_when_a_changed_list_cannot_be_had_the_old_one_stands(caplog: pytest.LogCaptureFixture) -> None:
-    async with asyncio.timeout(20), McpServers([small()]) as servers:
+    async with asyncio.timeout(60), McpServers([small()]) as servers:
         await servers.ready()
         before = [tool.fingerprint for tool in servers.tools]
         await servers.call("small", "rename", {"and": "hush"})
@@ -147,11 +147,11 @@ def test_the_sdk_is_not_loaded_before_a_server_is_started() -> None:
         "print([m for m in sys.modules if m == 'mcp'])"
     )
 
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=20, check=True).stdout == b"[]\n"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True).stdout == b"[]\n"
 
 
 async def test_an_error_answer_names_the_server_and_keeps_its_code() -> None:
-    async with asyncio.timeout(20), McpServers([small()]) as servers:
+    async with asyncio.timeout(60), McpServers([small()]) as servers:
         with pytest.raises(McpBackendFailed, match="MCP server 'small': no such method") as caught:
             await servers.call("small", "refuse")
 
@@ -159,7 +159,7 @@ async def test_an_error_answer_names_the_server_and_keeps_its_code() -> None:
 
 
 async def test_a_tool_that_does_not_answer_in_time_fails_and_the_server_lives_on() -> None:
-    async with asyncio.timeout(20), McpServers([small()], call_timeout=0.1) as servers:
+    async with asyncio.timeout(60), McpServers([small()], call_timeout=0.1) as servers:
         with pytest.raises(McpBackendFailed, match=r"did not answer within 0\.1 s"):
             await servers.call("small", "wait")
 
@@ -167,7 +167,7 @@ async def test_a_tool_that_does_not_answer_in_time_fails_and_the_server_lives_on
 
 
 async def test_a_cancelled_call_ends_and_the_server_lives_on() -> None:
-    async with asyncio.timeout(20), McpServers([small()]) as servers:
+    async with asyncio.timeout(60), McpServers([small()]) as servers:
         await servers.ready()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
@@ -177,14 +177,14 @@ async def test_a_cancelled_call_ends_and_the_server_lives_on() -> None:
 
 
 async def test_many_calls_at_once_get_their_own_answers() -> None:
-    async with asyncio.timeout(20), McpServers([small()]) as servers:
+    async with asyncio.timeout(60), McpServers([small()]) as servers:
         results = await asyncio.gather(*(servers.call("small", "echo", {"n": n}) for n in range(100)))
 
     assert [json.loads(result.text)["n"] for result in results] == list(range(100))
 
 
 async def test_a_server_that_was_not_named_is_unavailable() -> None:
-    async with asyncio.timeout(20), McpServers([]) as servers:
+    async with asyncio.timeout(60), McpServers([]) as servers:
         await servers.ready()
         with pytest.raises(McpServerUnavailable, match="no MCP server is called 'ghost'"):
             await servers.call("ghost", "echo")
@@ -207,7 +207,7 @@ async def test_a_way_to_reach_a_server_that_is_not_known_is_an_error_of_that_ser
     strange = UnknownMcpServer(name="strange", fields={"type": "telepathy"})
     inside = AcpMcpServer(name="inside", server_id="s1")
 
-    async with asyncio.timeout(20), McpServers([strange, inside]) as servers:
+    async with asyncio.timeout(60), McpServers([strange, inside]) as servers:
         await servers.ready()
 
         assert servers.errors == {
@@ -220,7 +220,7 @@ async def test_a_way_to_reach_a_server_that_is_not_known_is_an_error_of_that_ser
 async def test_a_server_that_gives_a_tool_another_meaning_has_a_new_tool() -> None:
     changes: asyncio.Queue[str] = asyncio.Queue()
 
-    async with asyncio.timeout(20), McpServers([small()], on_change=changes.put_nowait) as servers:
+    async with asyncio.timeout(60), McpServers([small()], on_change=changes.put_nowait) as servers:
         await servers.ready()
         assert await changes.get() == "small"
         approved = {tool.name: tool for tool in servers.tools}["echo"]
@@ -235,7 +235,7 @@ async def test_a_server_that_gives_a_tool_another_meaning_has_a_new_tool() -> No
 async def test_a_server_of_the_newer_kind_reports_new_tools_to_subscribers() -> None:
     changes: asyncio.Queue[str] = asyncio.Queue()
 
-    async with asyncio.timeout(30), McpServers([real()], on_change=changes.put_nowait) as servers:
+    async with asyncio.timeout(60), McpServers([real()], on_change=changes.put_nowait) as servers:
         await changes.get()
         await servers.call("real", "grow")
         await changes.get()
@@ -248,7 +248,7 @@ async def test_a_callback_that_fails_does_not_stop_the_servers(caplog: pytest.Lo
     def on_change(name: str) -> None:
         raise ValueError(name)
 
-    async with asyncio.timeout(20), McpServers([small()], on_change=on_change) as servers:
+    async with asyncio.timeout(60), McpServers([small()], on_change=on_change) as servers:
         assert (await servers.call("small", "echo")).text == "{}"
 
     assert "the callback for a changed MCP server failed" in caplog.text

@@ -57,7 +57,7 @@ async def _over_stdio(tools: ToolServer) -> AsyncGenerator[tuple[McpServer, Offe
 async def test_an_agent_lists_and_calls_the_tools_of_a_client(offer: Any) -> None:
     opened: AbstractAsyncContextManager[tuple[McpServer, OfferedServers | None]] = offer(make_tools())
 
-    async with asyncio.timeout(30), opened as (config, offered):
+    async with asyncio.timeout(60), opened as (config, offered):
         async with McpServers([config], send=None if offered is None else offered.answer) as servers:
             await servers.ready()
             assert servers.errors == {}
@@ -166,7 +166,7 @@ async def test_a_request_id_is_active_once_and_free_again_after_its_answer() -> 
     server_id = offered.offer(ToolServer([slow.wait])).server_id
     call = {"name": "wait", "_meta": ENVELOPE}
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         first = group.create_task(offered.answer(server_id, "1", "tools/call", call))
         await slow.started.wait()
         with pytest.raises(InvalidParams, match="request '1' is still active"):
@@ -187,7 +187,7 @@ async def test_a_cancelled_call_cancels_the_function() -> None:
     slow, offered = Slow(), OfferedServers()
     config = offered.offer(ToolServer([slow.wait], name="slow"))
 
-    async with asyncio.timeout(20), McpServers([config], send=offered.answer) as servers:
+    async with asyncio.timeout(60), McpServers([config], send=offered.answer) as servers:
         async with asyncio.TaskGroup() as group:
             call = group.create_task(servers.call("slow", "wait"))
             await slow.started.wait()
@@ -198,7 +198,7 @@ async def test_a_cancelled_call_cancels_the_function() -> None:
 
 
 async def test_the_url_needs_the_token_and_rejects_web_pages() -> None:
-    async with asyncio.timeout(20), serve_http(make_tools()) as config, httpx2.AsyncClient() as web:
+    async with asyncio.timeout(60), serve_http(make_tools()) as config, httpx2.AsyncClient() as web:
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE}}
         common = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": VERSION}
         known = {**common, **config.headers, "Mcp-Method": "tools/list"}
@@ -215,7 +215,7 @@ async def test_the_url_needs_the_token_and_rejects_web_pages() -> None:
 
 
 async def test_the_command_ends_with_the_context_that_offers_it() -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async with serve_stdio(make_tools()) as config:
             process = await asyncio.create_subprocess_exec(
                 config.command, *config.args, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE

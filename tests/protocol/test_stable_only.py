@@ -87,7 +87,7 @@ async def conversation(version: int, cwd: Path, **options: Any) -> AsyncGenerato
     agent, _ = complete_agent(**{"unstable": False, "legacy_models": False, "protocol_versions": (version,), **options})
     observer = SchemaObserver(STABLE[f"v{version}"])
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(
             agent,
             permissions=Permissions(edit="allow", execute={"*": "allow"}, think="allow"),
@@ -178,7 +178,7 @@ async def test_an_agent_answers_features_that_are_not_switched_on_with_no_such_m
     version: int, tmp_path: Path
 ) -> None:
     agent, _ = complete_agent(unstable=False, legacy_models=False, protocol_versions=(version,))
-    async with asyncio.timeout(10), connect(agent, protocol_versions=(version,), unstable=True) as remote:
+    async with asyncio.timeout(60), connect(agent, protocol_versions=(version,), unstable=True) as remote:
         await remote.login("key")
         async with remote.new_session(tmp_path) as session:
             asked: tuple[Callable[[], Awaitable[Any]], ...] = (

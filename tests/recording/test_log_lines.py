@@ -68,7 +68,7 @@ async def test_the_last_stderr_line_of_an_agent_is_logged_as_one_line(
 ) -> None:
     caplog.set_level(logging.INFO)
     command = [sys.executable, "-c", DYING_AGENT, FORGED]
-    async with asyncio.timeout(20), connect(command, restart=True) as agent, agent.new_session(tmp_path) as session:
+    async with asyncio.timeout(60), connect(command, restart=True) as agent, agent.new_session(tmp_path) as session:
         for _ in range(2):
             with pytest.raises(AgentExited, match="forged"):
                 await session.prompt("hello")
@@ -85,7 +85,7 @@ async def test_an_error_of_an_mcp_server_is_one_line(caplog: pytest.LogCaptureFi
     refused = _LogRecorder("failed to list its tools again")
     logging.getLogger("duologue").addHandler(refused)
     try:
-        async with asyncio.timeout(20), McpServers([server]) as servers:
+        async with asyncio.timeout(60), McpServers([server]) as servers:
             await servers.ready()
             await refused.event.wait()
     finally:

@@ -24,7 +24,7 @@ from tests.client.scripted_agent import Json, ScriptedAgent, result, text_chunk
 async def test_every_frame_of_a_conversation_is_recorded_in_order(tmp_path: Path) -> None:
     file = tmp_path / "run.acp"
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         connect(builtin_agent(), record=file) as agent,
         agent.new_session(tmp_path) as session,
     ):
@@ -104,7 +104,7 @@ async def _conversation(cwd: Path, *observers: Recorder) -> tuple[list[Json], li
 
     agent = ScriptedAgent(prompt=work)
     events: list[bytes] = []
-    async with asyncio.timeout(10), connect(agent, observers=observers) as remote, remote.new_session(cwd) as session:
+    async with asyncio.timeout(60), connect(agent, observers=observers) as remote, remote.new_session(cwd) as session:
         session.watch(lambda event: events.append(event.raw))
         await session.prompt("go")
     return agent.received, events

@@ -50,7 +50,7 @@ async def _converse(target: Target, cwd: Path, record: Path) -> None:
     (cwd / "notes.md").write_text("Remember the milk — ünïcode.\n", "utf-8")
     rules = Permissions(read="allow", edit="allow")
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(target, permissions=rules, workspace=Workspace(cwd), record=record) as agent,
         agent.new_session(cwd, mcp_servers=[SECRET]) as session,
     ):

@@ -97,7 +97,7 @@ async def test_the_variables_headers_and_arguments_of_servers(
     written: Written, canaries: Canaries, tmp_path: Path
 ) -> None:
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(builtin_agent(), record=written.recording, observers=(written.tap,)) as agent,
         agent.new_session(tmp_path, mcp_servers=_servers(canaries)) as session,
     ):
@@ -112,7 +112,7 @@ async def test_the_variables_and_arguments_of_an_agent_that_does_not_start_or_en
     for program in (["no-such-agent"], [sys.executable, "-c", "import sys; print('sorry'); sys.exit(3)"]):
         command = [*program, *(each for _ in range(EACH) for each in ("--password", canaries()))]
         with pytest.raises(DuologueError) as caught:
-            async with asyncio.timeout(20), connect(command, env=canaries.some(EACH), record=written.recording):
+            async with asyncio.timeout(60), connect(command, env=canaries.some(EACH), record=written.recording):
                 pass
         written.show(caught.value)
 
@@ -133,7 +133,7 @@ async def test_logins_providers_forms_and_what_is_attached(
 
     scripted = ScriptedAgent({"providers": {}}, prompt=ask_for_secrets)
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(scripted, unstable={"providers"}, record=written.recording, on_elicit=answer) as agent,
     ):
         async with agent.new_session(
@@ -160,7 +160,7 @@ async def test_commands_and_the_decisions_about_them(written: Written, canaries:
     scripted = ScriptedAgent(prompt=run_commands)
     rules = Permissions(execute={"rm": "reject", "*": "allow"}, audit=written.decisions.append)
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         connect(scripted, permissions=rules, terminals=Terminals(), record=written.recording) as agent,
         agent.new_session(tmp_path) as session,
     ):
@@ -190,7 +190,7 @@ async def test_errors_of_an_agents_own_code_are_answered_without_their_text(
 
     caplog.set_level(logging.CRITICAL + 1)  # the text of an exception is for the log of its own program
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(agent, record=written.recording, observers=(written.tap,)) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -220,7 +220,7 @@ async def test_requests_that_do_not_fit_are_refused_without_repeating_them(
 
     scripted = ScriptedAgent(prompt=ask_nonsense)
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect(scripted, observers=(written.tap,)) as agent,
         agent.new_session(tmp_path) as session,
     ):

@@ -12,7 +12,7 @@ from duologue.transports.base import Servable
 from duologue.transports.memory import MemoryTransport, memory_pair
 
 Json: TypeAlias = dict[str, Any]
-SECONDS = 10.0
+SECONDS = 60.0
 
 
 class Client:

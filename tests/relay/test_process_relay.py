@@ -119,7 +119,7 @@ async def test_a_client_that_leaves_takes_its_process_along() -> None:
 
     async with clients(ProcessRelay(open_process), 1) as [client]:
         client.ask(1, "x")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not opened or opened[0].pid is None:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 

@@ -26,7 +26,7 @@ async def test_notifications_behind_a_long_backlog_are_decoded_again_in_order() 
             done.set()
 
     near, far = memory_pair()
-    async with asyncio.timeout(10), Connection(near, handlers) as connection:
+    async with asyncio.timeout(60), Connection(near, handlers) as connection:
         for number in range(COUNT):
             far.send(frame(method="update", params={"sessionId": "s", "text": f"{number:01000}"}))
         far.send(frame(id=1, method="last"))

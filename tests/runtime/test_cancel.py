@@ -31,7 +31,7 @@ async def test_cancelling_the_wait_cancels_the_handler_at_the_other_end() -> Non
             raise
         return params
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         wait = asyncio.ensure_future(client.request(PING, Ping()))
         await began.wait()
         wait.cancel()
@@ -46,7 +46,7 @@ async def responses_to(handlers: Handlers, *frames: bytes, answers: int) -> list
     """Return the responses of an end with these handlers to these frames, sent at once."""
     near, far = memory_pair()
     got: list[bytes] = []
-    async with asyncio.timeout(5), Connection(far, handlers), near:
+    async with asyncio.timeout(60), Connection(far, handlers), near:
         for each in frames:
             near.send(each)
         while len(got) < answers:
@@ -112,7 +112,7 @@ async def test_a_handler_that_finishes_although_cancelled_answers_with_its_resul
         return params
 
     near, far = memory_pair()
-    async with asyncio.timeout(5), Connection(far, agent_side), near:
+    async with asyncio.timeout(60), Connection(far, agent_side), near:
         near.send(frame(id="a", method="ping", params={}))
         await began.wait()
         near.send(frame(method="$/cancel_request", params={"requestId": "a"}))
@@ -127,7 +127,7 @@ async def test_a_handler_that_cancels_itself_answers_as_cancelled() -> None:
     async def ping(context: Context, params: Ping) -> Ping:
         raise asyncio.CancelledError
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         with pytest.raises(RequestCancelled):
             await client.request(PING, Ping())
 
@@ -156,7 +156,7 @@ async def test_a_late_result_is_passed_to_on_late_result() -> None:
         late_results.append(result)
         raise ValueError("the connection does not mind")
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         for text in ("you", "refuse"):
             began.clear()
             wait = asyncio.ensure_future(client.request(PING, Ping(text=text), on_late_result=on_late_result))
@@ -174,7 +174,7 @@ async def test_a_late_result_is_passed_to_on_late_result() -> None:
 async def test_a_result_at_the_moment_of_the_cancellation_is_not_lost() -> None:
     near, far = memory_pair()
     late_results: list[Ping] = []
-    async with asyncio.timeout(5), Connection(near) as client, far:
+    async with asyncio.timeout(60), Connection(near) as client, far:
         wait = asyncio.ensure_future(client.request(PING, Ping(), on_late_result=late_results.append))
         await far.receive()
         far.send(frame(id=1, result={"text": "made for you"}))
@@ -190,7 +190,7 @@ async def test_a_result_at_the_moment_of_the_cancellation_is_not_lost() -> None:
 async def test_a_result_between_cancellation_and_the_next_step_of_the_caller_is_not_lost() -> None:
     near, far = memory_pair()
     late_results: list[Ping] = []
-    async with asyncio.timeout(5), Connection(near) as client, far:
+    async with asyncio.timeout(60), Connection(near) as client, far:
 
         def leave(result: Ping) -> None:
             wait.cancel()
@@ -213,7 +213,7 @@ async def test_a_result_that_waits_behind_notifications_when_its_caller_leaves_i
         handling.set()
         await go_on.wait()
 
-    async with asyncio.timeout(5), Connection(near, client_side) as client, far:
+    async with asyncio.timeout(60), Connection(near, client_side) as client, far:
         prompt = client.request(PROMPT, Update(session_id="s", text=""), on_late_result=lambda _: seen.set())
         wait = asyncio.ensure_future(prompt)
         await far.receive()

@@ -44,7 +44,7 @@ def agent_that_raises(error: BaseException | None) -> Handlers:
 
 async def caught_from(error: BaseException, **options: Any) -> RequestError:
     """Return the error that the caller of a handler that raises this gets; the connection must survive."""
-    async with asyncio.timeout(5), connected_pair(None, agent_that_raises(error), **options) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_that_raises(error), **options) as (client, _):
         with pytest.raises(RequestError) as caught:
             await client.request(PING, Ping())
         assert await client.request(PING, Ping(text="still there?")) == Ping(text="still there?")
@@ -128,7 +128,7 @@ async def test_a_result_that_is_not_json_fails_only_its_request(result: object) 
     async def answer(context: Context, params: Nothing) -> Any:
         return result
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         other = asyncio.ensure_future(client.request(PING, Ping(text="a")))
         with pytest.raises(InternalError, match="EncodeError"):
             await client.request(odd, Nothing())
@@ -146,7 +146,7 @@ async def test_a_result_of_none_is_sent_as_an_empty_object(nothing: object) -> N
     async def answer(context: Context, params: Nothing) -> Any:
         return nothing
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side, observers=(seen,)) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side, observers=(seen,)) as (client, _):
         assert await client.request(odd, Nothing()) == Nothing()
     assert json.loads(seen[-1])["result"] == {}
 
@@ -162,7 +162,7 @@ async def test_invalid_parameters_are_rejected_with_their_path() -> None:
         calls.append(params.text)
         return Ping()
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         with pytest.raises(InvalidParams, match="text"):
             await client.request(wrong, {"sessionId": "s", "text": 5})
         with pytest.raises(InvalidParams, match="sessionId"):
@@ -173,7 +173,7 @@ async def test_invalid_parameters_are_rejected_with_their_path() -> None:
 @pytest.mark.rule(13)
 async def test_the_error_of_an_unknown_method_names_it() -> None:
     unknown = Method("foo/bar", Nothing, Nothing)
-    async with asyncio.timeout(5), connected_pair() as (client, _):
+    async with asyncio.timeout(60), connected_pair() as (client, _):
         with pytest.raises(MethodNotFound, match="foo/bar") as caught:
             await client.request(unknown, Nothing())
     assert caught.value.data == {"method": "foo/bar"}
@@ -187,7 +187,7 @@ async def test_an_invalid_result_is_a_protocol_violation() -> None:
     async def new(context: Context, params: Ping) -> Ping:
         return Ping(text="no session id in here")
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         with pytest.raises(ProtocolViolation, match=r"the result of new is invalid: .*sessionId"):
             await client.request(NEW, Nothing())
         await client.request(PING, Ping())
@@ -196,7 +196,7 @@ async def test_an_invalid_result_is_a_protocol_violation() -> None:
 async def test_parameters_that_are_not_json_are_not_sent() -> None:
     odd = Method[Any, Any]("odd", object, Nothing)
     seen = Seen()
-    async with asyncio.timeout(5), connected_pair(None, None, observers=(seen,)) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, None, observers=(seen,)) as (client, _):
         with pytest.raises(EncodeError):
             await client.request(odd, object())
     assert seen == []
@@ -212,7 +212,7 @@ async def test_an_exception_in_on_result_fails_only_its_caller() -> None:
     def on_result(result: Scoped) -> None:
         raise LookupError(result.session_id)
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, agent):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, agent):
         with pytest.raises(LookupError, match="fresh"):
             await client.request(NEW, Nothing(), on_result=on_result)
         await client.request(PING, Ping())
@@ -237,7 +237,7 @@ async def test_an_exception_in_an_action_after_the_response_is_logged_only(
         context.after_response(follow)
         return Scoped(session_id="fresh")
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         await client.request(NEW, Nothing())
         await client.request(PING, Ping())
     assert followed == ["second"]
@@ -258,7 +258,7 @@ async def test_a_notification_handler_that_raises_generator_exit_fails_only_its_
 
     agent_side.on(UPDATE)(note)
     agent_side.on(URGENT)(note)
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         for text in ("bad", "good"):
             for notification in (UPDATE, URGENT):
                 await client.notify(notification, Update(session_id="s", text=text))
@@ -292,7 +292,7 @@ def test_an_event_loop_that_ends_under_a_handler_is_not_logged_as_its_error(capl
             near.send(frame(id=1, method="ping"))
             for name in ("update", "urgent"):
                 near.send(frame(method=name, params={"sessionId": "s", "text": ""}))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 for _ in range(3):
                     await begun.acquire()
 

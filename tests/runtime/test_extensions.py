@@ -46,7 +46,7 @@ async def test_a_custom_method_is_typed_like_any_other() -> None:
     async def total_is(context: Context, params: Total) -> None:
         received.put_nowait(params.grand_total)
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_side) as (client, _):
         answer = await client.request(SUM, Sum(some_numbers=[1, 2, 3]))
         assert answer.grand_total == await received.get() == 6
 
@@ -54,7 +54,7 @@ async def test_a_custom_method_is_typed_like_any_other() -> None:
 @pytest.mark.fault("SCH-07")
 @pytest.mark.rule(13, 14)
 async def test_a_custom_request_without_a_handler_is_unknown_and_a_custom_notification_ignored() -> None:
-    async with asyncio.timeout(5), connected_pair() as (client, _):
+    async with asyncio.timeout(60), connected_pair() as (client, _):
         await client.notify(TOTAL_IS, Total(grand_total=1))
         with pytest.raises(MethodNotFound, match="_calc/sum"):
             await client.request(SUM, Sum(some_numbers=[]))
@@ -73,7 +73,7 @@ async def test_other_requests_reach_the_raw_handler_with_their_bytes_unchanged()
 
     agent_side.other_requests = anything
     near, far = memory_pair()
-    async with asyncio.timeout(5), Connection(far, agent_side), near:
+    async with asyncio.timeout(60), Connection(far, agent_side), near:
         near.send(b'{"jsonrpc":"2.0","id":"a","method":"_x/y","params":{"n": 1.10, "n": 12345678901234567890123}}')
         near.send(frame(id=2, method="_fail"))
         got: list[bytes] = []
@@ -96,7 +96,7 @@ async def test_other_notifications_reach_the_raw_handler_in_order() -> None:
             done.set()
 
     agent_side.other_notifications = anything
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         for n in range(5):
             await client.notify(Notification[Any](f"_x/{n}", object), UNSET)
         await client.notify(TOTAL_IS, Total(grand_total=1))
@@ -123,7 +123,7 @@ async def test_a_known_method_in_the_wrong_form_reaches_no_handler_of_any_kind()
         calls.append("other")
 
     agent_side.other_requests = agent_side.other_notifications = anything
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         await client.notify(Notification("ping", Ping), Ping())
         with pytest.raises(MethodNotFound):
             await client.request(Method("update", Update, Nothing), Update(session_id="s", text=""))
@@ -132,7 +132,7 @@ async def test_a_known_method_in_the_wrong_form_reaches_no_handler_of_any_kind()
 
 
 async def test_a_handler_registered_while_connected_serves_at_once_and_replaces_the_one_before() -> None:
-    async with asyncio.timeout(5), connected_pair() as (client, agent):
+    async with asyncio.timeout(60), connected_pair() as (client, agent):
         for text in ("first", "second"):
 
             @agent.handlers.on(PING)
@@ -160,7 +160,7 @@ async def test_unknown_fields_and_foreign_meta_are_unchanged() -> None:
         return v1.PromptResponse(stop_reason="end_turn", meta=params.meta)
 
     near, far = memory_pair()
-    async with asyncio.timeout(5), Connection(far, agent_side), near:
+    async with asyncio.timeout(60), Connection(far, agent_side), near:
         near.send(
             frame(id=1, method="session/prompt", params={"sessionId": "s", "prompt": [], "zzz": 1, "_meta": meta})
         )
@@ -178,7 +178,7 @@ async def test_a_result_read_as_raw_is_unchanged(result: bytes) -> None:
 
     agent_side.other_requests = answer
     method: Method[Any, Raw] = Method("_odd", object, Raw)
-    async with asyncio.timeout(5), connected_pair(Handlers(), agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(Handlers(), agent_side) as (client, _):
         read = await client.request(method, UNSET)
 
     assert bytes(read) == result
@@ -213,7 +213,7 @@ async def test_a_result_type_that_cannot_be_decoded_is_a_type_error_before_sendi
     async def ping(context: Context, params: Ping) -> Ping:
         return params
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side, observers=(seen,)) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side, observers=(seen,)) as (client, _):
         with pytest.raises(TypeError, match="cannot be read from JSON"):
             await client.request(Method("ping", Ping, kind), Ping())
         assert seen == []
@@ -252,7 +252,7 @@ async def test_a_type_that_raises_while_decoding_fails_only_its_message(caplog: 
     async def note(context: Context, params: RaisingModel) -> None:
         received.put_nowait(params.text)
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         with pytest.raises(LookupError, match="not by me"):
             await client.request(Method("ping", Ping, RaisingModel), Ping(text="bad"))
         with pytest.raises(InternalError, match="LookupError"):

@@ -117,7 +117,7 @@ async def test_a_replaced_handler_gets_params_of_its_own_type() -> None:
     handlers = updates(seen)
     near, far = memory_pair()
 
-    async with asyncio.timeout(5), Connection(near, handlers):
+    async with asyncio.timeout(60), Connection(near, handlers):
         far.send(GOOD)
         far.send(GOOD)
         far.send(frame(id=1, method="last"))
@@ -140,7 +140,7 @@ async def test_invalid_notifications_get_the_responses_of_the_general_path() -> 
     answers = Answers()
     near, far = memory_pair()
 
-    async with asyncio.timeout(5), Connection(near, updates(seen)):
+    async with asyncio.timeout(60), Connection(near, updates(seen)):
         for bad in (
             GOOD,
             GOOD,
@@ -178,7 +178,7 @@ async def test_urgent_notifications_overtake_and_early_ones_are_dropped() -> Non
         return Nothing()
 
     near, far = memory_pair()
-    async with asyncio.timeout(5), Connection(near, handlers, first_method="initialize"):
+    async with asyncio.timeout(60), Connection(near, handlers, first_method="initialize"):
         far.send(GOOD)
         far.send(frame(id=1, method="initialize"))
         await far.receive()

@@ -41,7 +41,7 @@ async def test_a_slow_consumer_pauses_reading_and_loses_nothing() -> None:
     sent, handled, most = [0], 0, 0
 
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         connected_pair(client_side, flooding_agent(2000, sent), max_incoming_bytes=20_000) as (client, _),
     ):
 
@@ -65,7 +65,7 @@ async def test_unread_events_pause_reading_although_no_handler_is_behind() -> No
     async def update(context: Context, params: Update) -> None:
         handled.put_nowait(params.text)
 
-    async with asyncio.timeout(5), connected_pair(client_side, max_incoming_bytes=10_000) as (client, agent):
+    async with asyncio.timeout(60), connected_pair(client_side, max_incoming_bytes=10_000) as (client, agent):
         client.internals.unread.add("s", ["unread"], 20_000, lambda: None)
         for text in ("on its way", "behind"):
             await agent.notify(UPDATE, Update(session_id="s", text=text))
@@ -89,7 +89,7 @@ async def test_a_handler_that_calls_the_peer_from_a_full_queue_gets_its_response
             answers += 1
 
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         connected_pair(client_side, flooding_agent(100, sent), max_incoming_bytes=50_000) as (client, _),
     ):
         await client.request(PROMPT, Update(session_id="s", text=""))
@@ -108,7 +108,7 @@ async def test_a_reader_of_one_session_may_wait_for_another_while_its_own_queue_
             await queue.put(params.text)
 
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         connected_pair(client_side, flooding_agent(60, sent), max_incoming_bytes=20_000) as (client, _),
     ):
         turn = asyncio.ensure_future(client.request(PROMPT, Update(session_id="read by a loop", text="")))
@@ -131,7 +131,7 @@ async def test_input_beyond_the_hard_limit_ends_the_connection_with_a_named_erro
         await never.wait()
 
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         connected_pair(client_side, flooding_agent(5000, sent), max_incoming_bytes=20_000) as (client, agent),
     ):
 
@@ -161,7 +161,7 @@ async def test_at_most_max_pending_requests_of_ours_are_in_flight() -> None:
         running -= 1
         return params
 
-    async with asyncio.timeout(10), connected_pair(None, agent_side, max_pending=8) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side, max_pending=8) as (client, _):
         answers = await asyncio.gather(*(client.request(PING, Ping(text=str(n))) for n in range(100)))
         assert [answer.text for answer in answers] == [str(n) for n in range(100)]
         assert most <= 8
@@ -177,7 +177,7 @@ async def test_updates_deferred_for_an_unanswered_new_session_are_bounded() -> N
                 await context.connection.notify(UPDATE, Update(session_id="fresh", text=BIG))
         return Scoped(session_id="fresh")
 
-    async with asyncio.timeout(10), connected_pair(None, agent_side, max_incoming_bytes=20_000) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side, max_incoming_bytes=20_000) as (client, _):
         assert (await client.request(NEW, Nothing())).session_id == "fresh"
 
 
@@ -190,7 +190,7 @@ async def test_a_cancelled_caller_that_waits_for_a_slot_does_not_block_the_other
         await gate.wait()
         return params
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side, max_pending=1) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side, max_pending=1) as (client, _):
         running, *waiting = (asyncio.ensure_future(client.request(PING, Ping(text=str(n)))) for n in range(4))
         await asyncio.sleep(0)
         waiting[0].cancel()
@@ -215,7 +215,7 @@ async def test_a_caller_cancelled_as_it_gets_a_slot_passes_the_slot_on() -> None
 
     near, far = memory_pair()
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         Connection(near, max_pending=1, observers=(cancel_the_next,)) as client,
         Connection(far, agent_side),
     ):
@@ -236,7 +236,7 @@ async def test_callers_that_wait_for_a_slot_fail_when_the_connection_ends() -> N
         await asyncio.Event().wait()
         return params
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side, max_pending=1) as (client, agent):
+    async with asyncio.timeout(60), connected_pair(None, agent_side, max_pending=1) as (client, agent):
         waiting = [asyncio.ensure_future(client.request(PING, Ping())) for _ in range(3)]
         await asyncio.sleep(0)
         waiting[1].cancel()
@@ -249,7 +249,7 @@ async def test_callers_that_wait_for_a_slot_fail_when_the_connection_ends() -> N
 async def test_a_caller_that_gets_a_slot_as_the_connection_ends_fails_too() -> None:
     """Its place is freed by an answer, and the end of the stream is read right behind it."""
     near, far = memory_pair()
-    async with asyncio.timeout(5), Connection(near, max_pending=1) as client, far:
+    async with asyncio.timeout(60), Connection(near, max_pending=1) as client, far:
         waiting = [asyncio.ensure_future(client.request(PING, Ping())) for _ in range(2)]
         await far.receive()
         far.send(frame(id=1, result={}))
@@ -293,7 +293,7 @@ async def test_the_response_that_opens_a_session_waits_for_no_other_queue() -> N
         await context.connection.notify(UPDATE, params)
         return Ping()
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_side, max_incoming_bytes=100) as (client, _):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_side, max_incoming_bytes=100) as (client, _):
         await client.request(PROMPT, Update(session_id="s", text=""))
         await finished.wait()
         assert sorted(opened) == ["fork of s", "new"]
@@ -317,7 +317,7 @@ async def test_running_requests_are_bounded_by_the_memory_they_take_decoded() ->
         return Ping()
 
     near, far = memory_pair()
-    async with asyncio.timeout(20), Connection(far, agent_side, max_request_bytes=21_000_000), near:
+    async with asyncio.timeout(60), Connection(far, agent_side, max_request_bytes=21_000_000), near:
         for number in range(20):
             near.send(b'{"jsonrpc":"2.0","id":%d,"method":"_hold","params":{"a":%s}}' % (number, NODES))
         answers: list[Any] = []
@@ -342,7 +342,7 @@ async def test_one_request_is_accepted_however_large_it_is() -> None:
     async def ping(context: Context, params: Ping) -> Ping:
         return Ping(text=str(len(params.text)))
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side, max_request_bytes=10) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side, max_request_bytes=10) as (client, _):
         assert await client.request(PING, Ping(text="x" * 1000)) == Ping(text="1000")
 
 
@@ -363,13 +363,13 @@ async def test_a_message_with_too_many_values_is_rejected_before_decoding(caplog
     text = b'"' + b"[],{" * 1_000_000 + b'"'  # looks alike, and is one text
     many = b"[" + b'"",' * 1_200_000 + b"0]"
     near, far = memory_pair()
-    async with asyncio.timeout(20), Connection(far, agent_side), near:
+    async with asyncio.timeout(60), Connection(far, agent_side), near:
         near.send(b'{"jsonrpc":"2.0","id":1,"method":"_ask","params":{"a":%s}}' % many)
         assert "bytes of memory" in json.loads((await near.receive())[0])["error"]["message"]
         for value in (many, text):
             near.send(b'{"jsonrpc":"2.0","method":"_tell","params":{"a":%s}}' % value)
         assert await lengths.get() == 4_000_000
     assert "'_tell' dropped" in caplog.text
-    async with asyncio.timeout(20), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         with pytest.raises(ProtocolViolation, match="bytes of memory"):
             await client.request(ask, {})

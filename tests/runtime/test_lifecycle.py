@@ -52,7 +52,7 @@ def agent_with_initialize() -> Handlers:
 async def gated(handlers: Handlers) -> AsyncGenerator[tuple[Connection, Connection]]:
     near, far = memory_pair()
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         Connection(near) as client,
         Connection(far, handlers, first_method="initialize") as agent,
     ):
@@ -157,7 +157,7 @@ async def test_a_request_that_waits_for_initialize_can_be_cancelled() -> None:
         return params
 
     near, far = memory_pair()
-    async with asyncio.timeout(5), Connection(far, agent_side, first_method="initialize"), near:
+    async with asyncio.timeout(60), Connection(far, agent_side, first_method="initialize"), near:
         near.send(frame(id=1, method="initialize"))
         near.send(frame(id=2, method="ping"))
         await asyncio.sleep(0)
@@ -193,7 +193,7 @@ async def failure_of(wait: asyncio.Future[Any]) -> BaseException:
 async def test_leaving_the_connection_fails_waiting_requests_cancels_handlers_and_leaves_no_task(turns: int) -> None:
     """At whatever moment: before anything was read, while it is, and when every handler waits."""
     before = asyncio.all_tasks()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         async with connected_pair(None, agent_that_never_answers()) as (client, agent):
             waits = [asyncio.ensure_future(client.request(PING, Ping())) for _ in range(3)]
             waits += [asyncio.ensure_future(client.request(PROMPT, Update(session_id="s", text="")))]
@@ -212,7 +212,7 @@ async def test_leaving_the_connection_fails_waiting_requests_cancels_handlers_an
 @pytest.mark.parametrize("leaving", ["client", "agent"])
 async def test_when_the_peer_is_gone_every_pending_request_ends_within_a_second(leaving: str) -> None:
     left, right = agent_that_never_answers(), agent_that_never_answers()
-    async with asyncio.timeout(5), connected_pair(left, right) as (client, agent):
+    async with asyncio.timeout(60), connected_pair(left, right) as (client, agent):
         stays, goes = (agent, client) if leaving == "client" else (client, agent)
         waits = [
             asyncio.ensure_future(stays.request(PING, Ping())),
@@ -240,7 +240,7 @@ async def test_notifications_received_before_the_end_are_handled_before_the_conn
         await asyncio.sleep(0)
         seen.append(params.text)
 
-    async with asyncio.timeout(5), connected_pair(client_side) as (client, agent):
+    async with asyncio.timeout(60), connected_pair(client_side) as (client, agent):
         for number in range(5):
             await agent.notify(UPDATE, Update(session_id="s", text=str(number)))
         await agent.aclose()
@@ -252,7 +252,7 @@ async def test_a_request_that_finishes_soon_is_answered_although_the_peer_closed
     """`printf '…' | agent`: the input has ended, but the output is still read."""
     agent_side = agent_with_initialize()
     near, far = memory_pair()
-    async with asyncio.timeout(5), Connection(HalfClosed(far), agent_side) as agent:
+    async with asyncio.timeout(60), Connection(HalfClosed(far), agent_side) as agent:
         near.send(frame(id=1, method="ping", params={"text": "a"}))
         await agent.wait_closed()
         assert await near.receive() == [b'{"jsonrpc":"2.0","id":1,"result":{"text":"a"}}']
@@ -293,7 +293,7 @@ class Congested(HalfClosed):
 
 async def test_callers_that_wait_for_a_slow_peer_fail_when_it_is_gone() -> None:
     near, far = memory_pair()
-    async with asyncio.timeout(5), Connection(Congested(far)) as connection:
+    async with asyncio.timeout(60), Connection(Congested(far)) as connection:
         waits = [
             asyncio.ensure_future(connection.notify(UPDATE, Update(session_id="s", text=""))),
             asyncio.ensure_future(connection.request(PING, Ping())),
@@ -316,7 +316,7 @@ async def test_a_handler_may_close_its_own_connection() -> None:
         closed.set()
         return params
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         with pytest.raises(ConnectionLost):
             await client.request(PING, Ping())
         await closed.wait()
@@ -334,7 +334,7 @@ async def test_leaving_the_block_while_a_handler_closes_the_connection_leaves_no
         return Scoped(session_id="")
 
     before = asyncio.all_tasks()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         async with connected_pair(None, agent_side) as (client, _):
             waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(client.request(PING, Ping()))]
             waits += [asyncio.ensure_future(client.request(NEW, Nothing()))]
@@ -345,7 +345,7 @@ async def test_leaving_the_block_while_a_handler_closes_the_connection_leaves_no
 
 
 async def test_closing_twice_has_no_further_effect() -> None:
-    async with asyncio.timeout(5), connected_pair() as (client, _):
+    async with asyncio.timeout(60), connected_pair() as (client, _):
         await client.aclose()
         await client.aclose()
         with pytest.raises(ConnectionLost):
@@ -354,7 +354,7 @@ async def test_closing_twice_has_no_further_effect() -> None:
 
 async def test_a_connection_that_broke_says_why() -> None:
     near, far = memory_pair()
-    async with asyncio.timeout(5), Connection(Broken(far)) as connection:
+    async with asyncio.timeout(60), Connection(Broken(far)) as connection:
         wait = asyncio.ensure_future(connection.request(PING, Ping()))
         await asyncio.sleep(0)
         near.send(b"{}")
@@ -395,7 +395,7 @@ async def test_a_handler_that_ignores_its_cancellation_is_abandoned_and_named(ca
     agent_side.on(UPDATE)(stubborn)
     before = asyncio.all_tasks()
     try:
-        async with asyncio.timeout(10), connected_pair(None, agent_side) as (client, _):
+        async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
             wait = asyncio.ensure_future(client.request(PING, Ping()))
             await client.notify(UPDATE, Update(session_id="s", text="stuck"))
             await client.notify(UPDATE, Update(session_id="s", text="never begun"))
@@ -426,7 +426,7 @@ async def test_a_response_behind_a_stuck_handler_does_not_wait_forever() -> None
     async def ping(context: Context, params: Ping) -> Ping:
         return params
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         async with connected_pair(client_side, agent_side) as (client, _):
             wait = asyncio.ensure_future(client.request(PROMPT, Update(session_id="s", text="")))
             await client.request(PING, Ping())
@@ -450,7 +450,7 @@ async def test_a_queue_worker_that_is_cancelled_releases_waiting_responses() -> 
         await context.connection.notify(UPDATE, params)
         return Ping()
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_side) as (client, _):
         for _ in range(3):
             await client.request(PROMPT, Update(session_id="s", text=""))
 
@@ -508,7 +508,7 @@ async def test_actions_after_a_failed_request_are_dropped_and_collected() -> Non
         context.after_response(follow)
         raise InternalError("no")
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         with pytest.raises(InternalError):
             await client.request(PING, Ping())
         gc.collect()

@@ -31,7 +31,7 @@ def agent_that_echoes() -> Handlers:
 
 
 async def exchange_messages() -> None:
-    async with asyncio.timeout(5), connected_pair(None, agent_that_echoes()) as (client, agent):
+    async with asyncio.timeout(60), connected_pair(None, agent_that_echoes()) as (client, agent):
         await client.request(PING, Ping(text=SECRET))
         await agent.aclose()
         await client.wait_closed()
@@ -54,7 +54,7 @@ async def test_each_frame_is_one_line_with_direction_method_id_size_and_duration
     def measure(direction: str, frame: bytes) -> None:
         sizes.append(len(frame))
 
-    async with asyncio.timeout(5), Connection(far, agent_that_echoes(), observers=(measure,)) as agent, near:
+    async with asyncio.timeout(60), Connection(far, agent_that_echoes(), observers=(measure,)) as agent, near:
         near.send(frame(id=7, method="ping", params={"text": SECRET}))
         near.send(frame(id="7", method=SECRET[:3], params={"text": SECRET}))
         near.send(b"{not json " + SECRET.encode())
@@ -84,7 +84,7 @@ async def test_no_secret_reaches_the_log_at_any_level(caplog: pytest.LogCaptureF
     caplog.set_level(1)
     await exchange_messages()
     near, far = memory_pair()
-    async with asyncio.timeout(5), Connection(far, agent_that_echoes(), ignore_stray_output=True) as agent, near:
+    async with asyncio.timeout(60), Connection(far, agent_that_echoes(), ignore_stray_output=True) as agent, near:
         agent.handlers.on(UPDATE)(ignore)
         for hostile in (
             frame(id=1, method={"x": SECRET}),
@@ -121,7 +121,7 @@ async def test_no_method_name_of_a_peer_can_forge_a_log_line(caplog: pytest.LogC
     handlers = Handlers()
     handlers.other_requests = handlers.other_notifications = fail
     near, far = memory_pair()
-    async with asyncio.timeout(5), Connection(far, handlers), near:
+    async with asyncio.timeout(60), Connection(far, handlers), near:
         near.send(frame(method=name))
         near.send(frame(id=name, method=name))
         await near.receive()

@@ -34,7 +34,7 @@ async def test_user_code_that_blocks_the_event_loop_is_reported_and_no_message_i
     async def ping(context: Context, params: Ping) -> Ping:
         return params
 
-    async with asyncio.timeout(10), connected_pair(client_side, agent_side) as (client, agent):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_side) as (client, agent):
         for number in range(100):
             await agent.notify(UPDATE, Update(session_id="s", text=str(number)))
         await client.request(PING, Ping())
@@ -46,7 +46,7 @@ async def test_user_code_that_blocks_the_event_loop_is_reported_and_no_message_i
 
 async def test_one_loop_monitor_serves_all_connections_and_stops_after_the_last() -> None:
     watch = LoopMonitor.of_this_loop()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         async with connected_pair():
             async with connected_pair():
                 assert LoopMonitor.of_this_loop() is watch

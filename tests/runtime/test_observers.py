@@ -30,7 +30,7 @@ async def test_an_observer_sees_every_frame_of_both_directions_good_or_bad(caplo
     incoming = [frame(id=1, method="ping", params={"text": "a"}), b"not json", frame(method="unknown")]
     near, far = memory_pair()
     outgoing: list[bytes] = []
-    async with asyncio.timeout(5), Connection(far, agent_side, observers=(fail, watch)), near:
+    async with asyncio.timeout(60), Connection(far, agent_side, observers=(fail, watch)), near:
         for frame_in in incoming:
             near.send(frame_in)
         while len(outgoing) < 3:

@@ -33,7 +33,7 @@ async def listening(handlers: Handlers, *observers: Seen) -> AsyncGenerator[tupl
         max_incoming_bytes=BOUND,
         max_pending=10,
     )
-    async with asyncio.timeout(10), SocketTransport(theirs) as raw, connection:
+    async with asyncio.timeout(60), SocketTransport(theirs) as raw, connection:
         yield connection, raw
 
 

@@ -52,7 +52,7 @@ async def test_every_update_is_handled_in_order_before_the_prompt_returns_howeve
             await asyncio.sleep(0)
         seen.append(params.text)
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_that_streams(200)) as (client, _):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_that_streams(200)) as (client, _):
         await client.request(PROMPT, Update(session_id="s", text="go"))
         assert seen == [str(number) for number in range(200)]
 
@@ -68,7 +68,7 @@ async def test_sessions_run_in_parallel_even_when_one_is_stuck() -> None:
             await stuck.wait()
         seen.append(params.session_id)
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_that_streams(3)) as (client, agent):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_that_streams(3)) as (client, agent):
         await agent.notify(UPDATE, Update(session_id="slow", text="x"))
         await client.request(PROMPT, Update(session_id="quick", text="go"))
         assert seen == ["quick"] * 3
@@ -89,7 +89,7 @@ async def test_queues_that_become_ready_together_do_not_wait_for_each_other() ->
         else:
             seen.set()
 
-    async with asyncio.timeout(5), connected_pair(client_side) as (_, agent):
+    async with asyncio.timeout(60), connected_pair(client_side) as (_, agent):
         await agent.notify(UPDATE, Update(session_id="first", text=""))
         await agent.notify(UPDATE, Update(session_id="second", text=""))
         await seen.wait()
@@ -110,7 +110,7 @@ async def test_responses_that_end_nothing_overtake_queued_updates() -> None:
     async def ping(context: Context, params: Ping) -> Ping:
         return params
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_side) as (client, agent):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_side) as (client, agent):
         await agent.notify(UPDATE, Update(session_id="s", text="blocks the lane"))
         assert await client.request(PING, Ping(text="quick")) == Ping(text="quick")
         prompt = asyncio.ensure_future(client.request(PROMPT, Update(session_id="s", text="")))
@@ -148,7 +148,7 @@ async def test_updates_of_an_unannounced_session_are_buffered_and_handled_before
     def on_result(result: Scoped) -> None:
         events.append(f"introduced {result.session_id}")
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_side) as (client, _):
         await client.request(NEW, Nothing(), on_result=on_result)
         events.append("returned")
         assert events == ["introduced fresh", "update one", "update two", "returned"]
@@ -167,7 +167,7 @@ async def test_updates_buffered_for_a_session_that_is_never_announced_are_delive
         await send_early(context, Update(session_id="stranger", text=""))
         return Scoped(session_id="fresh")
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_side) as (client, _):
         await client.request(NEW, Nothing())
         await seen.wait()
 
@@ -186,7 +186,7 @@ async def test_an_agents_updates_for_a_new_session_are_sent_after_the_response_t
         await context.connection.notify(UPDATE, Update(session_id="fresh", text="too early"))
         return Scoped(session_id="fresh")
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side, observers=(watch,)) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side, observers=(watch,)) as (client, _):
         await client.request(NEW, Nothing())
         request, answer, update = sent
         assert b'"method":"new"' in request
@@ -209,7 +209,7 @@ async def test_an_action_after_the_response_runs_after_it() -> None:
         context.after_response(lambda: context.connection.notify(UPDATE, Update(session_id="s", text="")))
         return params
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_side) as (client, _):
         await client.request(PING, Ping())
         order.append("answer")
         await seen.wait()
@@ -228,7 +228,7 @@ async def test_an_urgent_notification_overtakes_the_updates_queued_before_it() -
     async def cancel(context: Context, params: Scoped) -> None:
         cancelled.set()
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         for _ in range(10):
             await client.notify(UPDATE, Update(session_id="s", text=""))
         await client.notify(CANCEL, Scoped(session_id="s"))
@@ -248,7 +248,7 @@ async def test_a_handler_may_call_the_peer_that_is_waiting_for_it() -> None:
     async def prompt(context: Context, params: Update) -> Ping:
         return await context.connection.request(PING, Ping(text=params.text))
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_side) as (client, _):
         assert await client.request(PROMPT, Update(session_id="s", text="hello")) == Ping(text="hello!")
 
 
@@ -263,7 +263,7 @@ async def test_a_wait_that_only_its_own_queue_could_end_raises_deadlock_at_once(
         except Deadlock as error:
             raised.append(error)
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_that_streams(1)) as (client, _):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_that_streams(1)) as (client, _):
         await client.request(PROMPT, Update(session_id="s", text="go"))
         assert "update" in str(raised[0])
         assert "prompt" in str(raised[0])
@@ -279,7 +279,7 @@ async def test_a_handler_may_prompt_another_session_and_wait_for_it() -> None:
         if params.session_id == "outer":
             answers.append(await context.connection.request(PROMPT, Update(session_id="inner", text="")))
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_that_streams(1)) as (client, _):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_that_streams(1)) as (client, _):
         await client.request(PROMPT, Update(session_id="outer", text="go"))
         assert answers == [Ping(text="done")]
 
@@ -296,7 +296,7 @@ async def test_a_failing_notification_handler_stops_nothing() -> None:
         if params.text == "1":
             raise asyncio.CancelledError
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_that_streams(3)) as (client, _):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_that_streams(3)) as (client, _):
         await client.request(PROMPT, Update(session_id="s", text="go"))
         assert seen == ["0", "1", "2"]
 
@@ -308,7 +308,7 @@ async def test_an_urgent_notification_whose_handler_fails_stops_nothing(caplog: 
     async def cancel(context: Context, params: Scoped) -> None:
         raise ValueError("broken on purpose")
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         await client.notify(CANCEL, Scoped(session_id="s"))
         assert await client.request(PROMPT, Update(session_id="s", text="")) == Ping(text="done")
     assert "handling 'cancel' failed" in caplog.text
@@ -332,7 +332,7 @@ async def test_a_closed_session_may_be_announced_again() -> None:
     async def close(context: Context, params: Scoped) -> Nothing:
         return Nothing()
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_side) as (client, _):
         for _ in range(2):
             await client.request(NEW, Nothing(), on_result=lambda _: events.append("introduced"))
             await client.request(CLOSE, Scoped(session_id="again"))
@@ -358,7 +358,7 @@ async def test_updates_of_known_sessions_do_not_wait_for_one_that_is_being_opene
         await context.connection.notify(UPDATE, params)
         return Ping()
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_side) as (client, agent):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_side) as (client, agent):
         await client.request(PROMPT, Update(session_id="known", text=""))
         seen.clear()
         opening = [asyncio.ensure_future(client.request(NEW, Nothing())) for _ in range(2)]
@@ -382,7 +382,7 @@ async def test_one_slow_session_among_a_hundred_delays_no_other() -> None:
             await release.wait()
         return Ping()
 
-    async with asyncio.timeout(5), connected_pair(None, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(None, agent_side) as (client, _):
         slow, *others = (
             asyncio.ensure_future(client.request(PROMPT, Update(session_id=str(n), text=""))) for n in range(100)
         )
@@ -416,7 +416,7 @@ async def test_on_release_is_called_in_order_among_the_notifications() -> None:
         context.after_response(follow)
         return Ping(text="done")
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_side) as (client, _):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_side) as (client, _):
         await client.request(
             PROMPT, Update(session_id="s", text=""), on_release=lambda answer: seen.append(f"released {answer.text}")
         )
@@ -449,7 +449,7 @@ async def test_a_request_that_overtook_notifications_can_wait_for_them_and_for_n
         return f"place in {params.session_id}"
 
     client_side.positions[ASK.name] = at_position
-    async with asyncio.timeout(5), connected_pair(client_side, agent_side) as (_, agent):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_side) as (_, agent):
         for text in ("one", "two"):
             await agent.notify(UPDATE, Update(session_id="s", text=text))
         answer = asyncio.ensure_future(agent.request(ASK, Scoped(session_id="s")))
@@ -479,7 +479,7 @@ async def test_a_request_acts_at_its_position_before_the_notifications_behind_it
         return Ping()
 
     client_side.positions[ASK.name] = lambda context, params: None
-    async with asyncio.timeout(5), connected_pair(client_side) as (_, agent):
+    async with asyncio.timeout(60), connected_pair(client_side) as (_, agent):
         await agent.notify(UPDATE, Update(session_id="s", text="before"))
         answer = asyncio.ensure_future(agent.request(ASK, Scoped(session_id="s")))
         await asyncio.sleep(0)
@@ -498,7 +498,7 @@ async def test_a_request_has_no_position_if_no_notification_waits_before_it() ->
         return Ping(text=str(context.position))
 
     client_side.positions[ASK.name] = None
-    async with asyncio.timeout(5), connected_pair(client_side) as (_, agent):
+    async with asyncio.timeout(60), connected_pair(client_side) as (_, agent):
         assert (await agent.request(ASK, Scoped(session_id="s"))).text == "None"
 
 
@@ -518,7 +518,7 @@ async def test_an_exception_at_a_position_fails_only_its_request(caplog: pytest.
         raise InvalidParams("not here")
 
     client_side.positions[ASK.name] = at_position
-    async with asyncio.timeout(5), connected_pair(client_side) as (_, agent):
+    async with asyncio.timeout(60), connected_pair(client_side) as (_, agent):
         with pytest.raises(InvalidParams, match="not here"):
             await agent.request(ASK, Scoped(session_id="s"))
         await agent.notify(UPDATE, Update(session_id="s", text=""))
@@ -544,7 +544,7 @@ async def test_an_update_handler_may_await_a_response_that_needs_an_answer_to_th
     async def ping(context: Context, params: Ping) -> Ping:
         return await context.connection.request(ASK, Scoped(session_id="s"))
 
-    async with asyncio.timeout(5), connected_pair(client_side, agent_side) as (_, agent):
+    async with asyncio.timeout(60), connected_pair(client_side, agent_side) as (_, agent):
         await agent.notify(UPDATE, Update(session_id="s", text=""))
         await handled.wait()
 
@@ -564,7 +564,7 @@ async def test_an_unknown_request_can_wait_for_the_unknown_notifications_before_
         return {}
 
     client_side.other_notifications, client_side.other_requests = other_notification, other_request
-    async with asyncio.timeout(5), connected_pair(client_side) as (_, agent):
+    async with asyncio.timeout(60), connected_pair(client_side) as (_, agent):
         for name in ("_one", "_two"):
             await agent.notify(Notification(name, Nothing), Nothing())
         answer = asyncio.ensure_future(agent.request(Method("_ask", Nothing, Nothing), Nothing()))

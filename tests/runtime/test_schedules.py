@@ -162,7 +162,7 @@ async def play(script: list[Act]) -> Run:
 
     handlers.positions[QUESTION.name] = at_position
     near, far = memory_pair()
-    async with asyncio.timeout(20), Connection(near, handlers) as client, far:
+    async with asyncio.timeout(60), Connection(near, handlers) as client, far:
         for act in script:
             await perform(act, run, client, far)
         await yield_to_loop(TURNS)

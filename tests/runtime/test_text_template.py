@@ -48,7 +48,7 @@ async def test_a_template_asks_for_a_break_after_a_burst() -> None:
 
 async def test_a_template_waits_while_the_peer_does_not_read() -> None:
     near, far = memory_pair(bound=1000)
-    async with asyncio.timeout(10), far, Connection(near) as connection:
+    async with asyncio.timeout(60), far, Connection(near) as connection:
         template = connection.internals.text_template(UPDATE, Update(session_id="s", text=PLACEHOLDER))
         waiting = template.send("x" * 1000)
         assert waiting is not None
@@ -75,6 +75,6 @@ async def test_text_for_a_session_that_is_not_announced_follows_its_announcement
             template.send("x" * 30_000)
         return Scoped(session_id="new")
 
-    async with asyncio.timeout(10), connected_pair(client, agent, max_incoming_bytes=20_000) as (connection, _):
+    async with asyncio.timeout(60), connected_pair(client, agent, max_incoming_bytes=20_000) as (connection, _):
         await connection.request(NEW, Nothing())
         assert await received.get() == "early"

@@ -234,7 +234,7 @@ async def test_cancelling_an_open_leaves_the_session_unlocked(tmp_path: Path) ->
         await blocked
         with pytest.raises(asyncio.CancelledError):
             await opening
-        async with asyncio.timeout(5), await store.open("s"):
+        async with asyncio.timeout(60), await store.open("s"):
             pass
 
 
@@ -269,7 +269,7 @@ async def test_the_event_loop_goes_on_while_the_file_is_busy(tmp_path: Path) -> 
         other = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         log.append(numbered(2))
-        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             commit = group.create_task(log.commit())
             done, _ = await asyncio.wait([commit], timeout=0.2)
             assert not done

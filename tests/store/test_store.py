@@ -399,7 +399,7 @@ async def test_concurrent_readers_see_a_prefix_of_what_a_writer_wrote(store: Sto
             reads += 1
         return reads
 
-    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         readers = [group.create_task(read()) for _ in range(2)]
         for number in range(300):
             log.append(chunk(str(number), str(number)))

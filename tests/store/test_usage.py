@@ -48,7 +48,7 @@ async def test_the_tokens_of_a_turn_are_stored_with_its_end(tmp_path: Path) -> N
         if turn.text == "fail":
             raise RuntimeError("the model is gone")
 
-    async with asyncio.timeout(20), connect(agent) as remote:
+    async with asyncio.timeout(60), connect(agent) as remote:
         session = await remote.new_session(tmp_path)
         await session.prompt("go")
         with pytest.raises(Exception, match="RuntimeError"):

@@ -47,7 +47,7 @@ async def traced(store: SqliteStore) -> list[str]:
 
 
 async def test_sessions_that_are_written_at_the_same_time_share_one_commit(tmp_path: Path) -> None:
-    async with asyncio.timeout(20), SqliteStore(tmp_path) as store:
+    async with asyncio.timeout(60), SqliteStore(tmp_path) as store:
         logs = await opened(store, 20)
         statements = await traced(store)
         async with BusyThread(store):
@@ -80,7 +80,7 @@ async def test_a_transaction_has_a_bounded_number_of_batches(tmp_path: Path) -> 
 
 
 async def test_a_batch_that_fails_does_not_stop_those_of_other_sessions(tmp_path: Path) -> None:
-    async with asyncio.timeout(20), SqliteStore(tmp_path) as store:
+    async with asyncio.timeout(60), SqliteStore(tmp_path) as store:
         logs = await opened(store, 3)
         execute(tmp_path, "DELETE FROM sessions WHERE id = 's1'")
         async with BusyThread(store):
@@ -98,7 +98,7 @@ async def test_a_batch_that_fails_does_not_stop_those_of_other_sessions(tmp_path
 
 
 async def test_a_call_between_two_writes_stays_between_them(tmp_path: Path) -> None:
-    async with asyncio.timeout(20), SqliteStore(tmp_path) as store:
+    async with asyncio.timeout(60), SqliteStore(tmp_path) as store:
         first, second = await opened(store, 2)
         async with BusyThread(store):
             first.append(numbered(1))
@@ -117,7 +117,7 @@ async def test_nothing_is_written_to_a_closed_store(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path)
     [log] = await opened(store, 1)
     records = log._session_records
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         log.append(numbered(1))
         await store.aclose()
 

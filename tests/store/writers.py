@@ -25,7 +25,7 @@ from tests.store.messages import info, numbered
 
 __all__ = ["Writer", "Writers"]
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60.0
 """Seconds that a test waits for a line before it fails."""
 
 

@@ -75,7 +75,7 @@ def end(request: pytest.FixtureRequest) -> End:
 
 
 async def check(end: End, folder: Path, writes: Sequence[bytes], expected: Sequence[bytes], limit: int = MIB) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert await end(writes, limit, folder) == [summary(frame) for frame in expected]
 
 
@@ -105,7 +105,7 @@ async def test_a_line_of_the_limit_and_one_of_a_byte_more(end: End, tmp_path: Pa
 
 @pytest.mark.fault("FRM-05")
 async def test_a_line_without_end(end: End, tmp_path: Path) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         reports = await end([b"{}\n", *[b"x" * 65_536] * 6], 65_536, tmp_path)
     assert reports == [summary(b"{}"), b"MessageTooLarge"]
 

@@ -46,7 +46,7 @@ class Client:
 @asynccontextmanager
 async def opened(fake: Fake, retry: RetryPolicy = QUICK, **options: Any) -> AsyncGenerator[Client]:
     """Open an initialized client."""
-    async with asyncio.timeout(20), serving(fake) as address:
+    async with asyncio.timeout(60), serving(fake) as address:
         async with HttpTransport(address, retry=retry, **options) as transport:
             client = Client(transport)
             transport.send(INITIALIZE)
@@ -60,7 +60,7 @@ def prompt(id: int | str = 1, session: str = "s-1") -> Json:
 
 async def test_headers_and_token_are_shown_with_every_request() -> None:
     fake = Fake()
-    async with asyncio.timeout(20), serving(fake) as address:
+    async with asyncio.timeout(60), serving(fake) as address:
         address = RemoteEndpoint.of(address.url + "#token=abc", headers={"X-Team": "blue"})
         async with HttpTransport(address) as transport:
             client = Client(transport)
@@ -697,7 +697,7 @@ async def test_a_server_that_stays_away_is_reported_when_retries_end(what: str) 
             fake.stream().put_nowait(END)
         else:
             client.send(id=1, method="x")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             with pytest.raises(ConnectionLost, match="503"):
                 await client.next()
 

@@ -58,7 +58,7 @@ async def connected(respond: Respond, *, reads: bool = True) -> AsyncGenerator[H
                 writer.write(output)
 
     ended = asyncio.Event()
-    async with asyncio.timeout(20), await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+    async with asyncio.timeout(60), await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         _, connection = await asyncio.get_running_loop().create_connection(Http2Connection, "127.0.0.1", port)
         try:
@@ -199,7 +199,7 @@ async def test_pings_whose_responses_the_server_does_not_read_are_bounded() -> N
 
     ended, listener = asyncio.Event(), socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # else the system buffers megabytes
-    async with asyncio.timeout(20), await asyncio.start_server(flood, sock=listener) as server:
+    async with asyncio.timeout(60), await asyncio.start_server(flood, sock=listener) as server:
         port = server.sockets[0].getsockname()[1]
         _, connection = await asyncio.get_running_loop().create_connection(Http2Connection, "127.0.0.1", port)
         connection.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
@@ -240,7 +240,7 @@ async def test_a_server_that_closes_as_soon_as_it_has_agreed_to_http_2_is_an_err
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(authority.sign("127.0.0.1"))
     tls.set_alpn_protocols(["h2"])
-    async with asyncio.timeout(20), await asyncio.start_server(close, "127.0.0.1", 0, ssl=tls) as server:
+    async with asyncio.timeout(60), await asyncio.start_server(close, "127.0.0.1", 0, ssl=tls) as server:
         port = server.sockets[0].getsockname()[1]
         client = HttpClient(RemoteEndpoint.of(f"https://127.0.0.1:{port}", trust=authority.file), 100)
         for _ in range(10):

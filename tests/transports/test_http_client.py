@@ -61,7 +61,7 @@ class Scripted:
 async def reached(
     scripted: Scripted, *, path: str = "/acp", headers: dict[str, str] | None = None, max_bytes: int = 10_000
 ) -> AsyncGenerator[HttpClient]:
-    async with asyncio.timeout(20), await asyncio.start_server(scripted.serve, "127.0.0.1", 0) as server:
+    async with asyncio.timeout(60), await asyncio.start_server(scripted.serve, "127.0.0.1", 0) as server:
         scripted.port = server.sockets[0].getsockname()[1]
         client = HttpClient(RemoteEndpoint.of(f"http://127.0.0.1:{scripted.port}{path}", headers=headers), max_bytes)
         try:
@@ -222,7 +222,7 @@ async def test_a_long_response_is_an_error_and_a_long_error_is_cut() -> None:
 
 async def test_a_plain_request_tells_its_proxy_the_whole_url_and_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
     scripted = Scripted([OK])
-    async with asyncio.timeout(20), await asyncio.start_server(scripted.serve, "127.0.0.1", 0) as server:
+    async with asyncio.timeout(60), await asyncio.start_server(scripted.serve, "127.0.0.1", 0) as server:
         monkeypatch.setenv("http_proxy", f"http://me:p%40ss@127.0.0.1:{server.sockets[0].getsockname()[1]}")
         client = HttpClient(RemoteEndpoint.of("http://agents.example:81/acp"), 100)
         await client.request("GET", {})
@@ -237,7 +237,7 @@ async def test_a_plain_request_tells_its_proxy_the_whole_url_and_the_password(mo
 
 async def test_a_proxy_that_rejects_a_tunnel_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
     scripted = Scripted([b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"])
-    async with asyncio.timeout(20), await asyncio.start_server(scripted.serve, "127.0.0.1", 0) as server:
+    async with asyncio.timeout(60), await asyncio.start_server(scripted.serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         monkeypatch.setenv("https_proxy", f"http://me:secret@127.0.0.1:{port}")
         client = HttpClient(RemoteEndpoint.of("https://agents.example/acp", headers={"X-Mine": "1"}), 100)
@@ -306,7 +306,7 @@ async def test_a_connection_is_not_used_again_before_the_last_request_was_sent()
             await ended.wait()  # without reading the body
         writer.close()
 
-    async with asyncio.timeout(20), await asyncio.start_server(reject_early, "127.0.0.1", 0) as server:
+    async with asyncio.timeout(60), await asyncio.start_server(reject_early, "127.0.0.1", 0) as server:
         client = HttpClient(RemoteEndpoint.of(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"), 100)
         await client.request("POST", {}, b"x" * 50_000_000)
         assert (await client.request("GET", {}, seconds=1)).body == b"ok"
@@ -349,7 +349,7 @@ async def test_a_host_that_cannot_exist_cannot_be_reached() -> None:
 
 @pytest.mark.parametrize("listed", ["127.0.0.1", "127.0.0.1:{port}"])
 async def test_an_endpoint_in_no_proxy_is_reached_directly(monkeypatch: pytest.MonkeyPatch, listed: str) -> None:
-    async with asyncio.timeout(20), await asyncio.start_server(Scripted([OK]).serve, "127.0.0.1", 0) as server:
+    async with asyncio.timeout(60), await asyncio.start_server(Scripted([OK]).serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
         monkeypatch.setenv("no_proxy", listed.format(port=port))
@@ -484,7 +484,7 @@ async def test_a_response_before_the_end_of_a_long_request_ends_the_connection()
         ended.set()
 
     ended = asyncio.Event()
-    async with asyncio.timeout(30), await asyncio.start_server(serve, "127.0.0.1", 0, limit=1024) as server:
+    async with asyncio.timeout(60), await asyncio.start_server(serve, "127.0.0.1", 0, limit=1024) as server:
         port = server.sockets[0].getsockname()[1]
         client = HttpClient(RemoteEndpoint.of(f"http://127.0.0.1:{port}"), 1000)
         answer = await client.request("POST", {}, b"x" * 20_000_000)

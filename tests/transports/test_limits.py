@@ -73,7 +73,7 @@ asyncio.run(main())
 
 async def output_of(program: str) -> str:
     process = await asyncio.create_subprocess_exec(*python(program), stdout=PIPE, stderr=PIPE)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         out, err = await process.communicate()
     assert (process.returncode, err) == (0, b"")
     return out.decode()

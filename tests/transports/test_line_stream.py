@@ -20,7 +20,7 @@ MIB = 1024 * 1024
 @pytest.fixture
 async def pair() -> AsyncIterator[tuple[SocketTransport, SocketTransport]]:
     one, other = socket.socketpair()
-    async with asyncio.timeout(30), SocketTransport(one) as here, SocketTransport(other) as there:
+    async with asyncio.timeout(60), SocketTransport(one) as here, SocketTransport(other) as there:
         yield here, there
 
 
@@ -84,7 +84,7 @@ async def test_nothing_can_be_sent_before_entering_or_after_leaving() -> None:
 
 async def test_leaving_ends_a_receive_that_waits(raw: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = raw
-    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks, SocketTransport(ours) as transport:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks, SocketTransport(ours) as transport:
         received = tasks.create_task(transport.receive())
         await asyncio.sleep(0)
     assert received.result() == []
@@ -96,7 +96,7 @@ async def test_a_flood_stays_in_the_kernel_until_it_is_taken(raw: tuple[socket.s
     ours, theirs = raw
     line = b"x" * 1023 + b"\n"
     total = 16 * MIB
-    async with asyncio.timeout(30), SocketTransport(ours) as transport:
+    async with asyncio.timeout(60), SocketTransport(ours) as transport:
         loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as tasks:
             flood = tasks.create_task(loop.sock_sendall(theirs, line * (total // len(line))))
@@ -121,7 +121,7 @@ async def test_a_line_without_end_ends_the_connection_after_the_frames_before_it
     raw: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = raw
-    async with asyncio.timeout(5), SocketTransport(ours, max_message_bytes=100) as transport:
+    async with asyncio.timeout(60), SocketTransport(ours, max_message_bytes=100) as transport:
         theirs.send(b"{}\n" + b"x" * 401)
         assert await transport.receive() == [b"{}"]
         with pytest.raises(MessageTooLarge):
@@ -135,7 +135,7 @@ async def test_a_reset_is_a_broken_connection_and_no_plain_end() -> None:
     ours, _ = server.accept()
     server.close()
     theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
-    async with asyncio.timeout(5), SocketTransport(ours) as transport:
+    async with asyncio.timeout(60), SocketTransport(ours) as transport:
         theirs.close()
         with pytest.raises(ConnectionLost, match="broke"):
             await transport.receive()
@@ -163,7 +163,7 @@ async def test_when_the_peer_stops_reading_sending_fails_and_receiving_continues
 ) -> None:
     """Spec: no death by SIGPIPE, no endless retry."""
     ours, theirs = raw
-    async with asyncio.timeout(10), SocketTransport(ours) as transport:
+    async with asyncio.timeout(60), SocketTransport(ours) as transport:
         theirs.send(b'{"n":1}\n')
         theirs.close()
         assert await transport.receive() == [b'{"n":1}']
@@ -188,7 +188,7 @@ async def test_output_that_is_not_read_stops_at_a_limit_and_then_ends_the_connec
 ) -> None:
     ours, theirs = raw
     frame = b"z" * 1023
-    async with asyncio.timeout(10), SocketTransport(ours, output_stall=0.1) as transport:
+    async with asyncio.timeout(60), SocketTransport(ours, output_stall=0.1) as transport:
         sent = 0
         while not transport.is_congested:
             transport.send(frame)
@@ -209,7 +209,7 @@ async def test_producers_that_do_not_wait_are_stopped_at_the_hard_limit(
     raw: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = raw
-    async with asyncio.timeout(10), SocketTransport(ours, max_queued_bytes=MIB) as transport:
+    async with asyncio.timeout(60), SocketTransport(ours, max_queued_bytes=MIB) as transport:
         while transport.pending_bytes <= 4 * MIB - 65_536:
             transport.send(b"z" * 65_535)
         with pytest.raises(OutputLimitExceeded, match="the limit is 4194304"):
@@ -249,7 +249,7 @@ async def test_a_peer_that_sips_slows_the_writer_and_costs_no_memory(
             if transport.is_congested:
                 await transport.drain()
 
-    async with asyncio.timeout(20), SocketTransport(ours, output_stall=5) as transport:
+    async with asyncio.timeout(60), SocketTransport(ours, output_stall=5) as transport:
         task = asyncio.create_task(produce(transport))
         await until(lambda: transport.is_congested)
         stopped_at = sent
@@ -267,7 +267,7 @@ async def test_a_peer_that_sips_slows_the_writer_and_costs_no_memory(
 async def test_progress_however_slow_restarts_the_stall_clock(raw: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = raw
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(20), SocketTransport(ours, output_stall=0.05) as transport:
+    async with asyncio.timeout(60), SocketTransport(ours, output_stall=0.05) as transport:
         for _ in range(64):
             transport.send(b"p" * 65_535)
         for _ in range(5):

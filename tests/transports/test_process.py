@@ -34,13 +34,13 @@ async def all_from(transport: ProcessTransport) -> tuple[list[bytes], AgentExite
 
 
 async def ending_of(command: str | list[str]) -> AgentExited:
-    async with asyncio.timeout(10), ProcessTransport(command) as transport:
+    async with asyncio.timeout(60), ProcessTransport(command) as transport:
         _, ended = await all_from(transport)
     return ended
 
 
 async def test_frames_go_to_a_child_and_are_echoed() -> None:
-    async with asyncio.timeout(10), ProcessTransport("cat -u") as transport:
+    async with asyncio.timeout(60), ProcessTransport("cat -u") as transport:
         transport.send(b'{"n":1}')
         assert await transport.receive() == [b'{"n":1}']
         was_running = transport.returncode is None
@@ -51,12 +51,12 @@ async def test_frames_go_to_a_child_and_are_echoed() -> None:
 
 
 async def test_a_string_is_split_but_no_shell_runs() -> None:
-    async with asyncio.timeout(10), ProcessTransport("""echo '{"a": "$HOME ; `x`"}'""") as transport:
+    async with asyncio.timeout(60), ProcessTransport("""echo '{"a": "$HOME ; `x`"}'""") as transport:
         assert await transport.receive() == [b'{"a": "$HOME ; `x`"}']
 
 
 async def test_it_runs_in_the_named_directory(tmp_path: Path) -> None:
-    async with asyncio.timeout(10), ProcessTransport("pwd", cwd=tmp_path) as transport:
+    async with asyncio.timeout(60), ProcessTransport("pwd", cwd=tmp_path) as transport:
         assert await transport.receive() == [os.fsencode(tmp_path)]
 
 
@@ -65,14 +65,14 @@ async def test_it_inherits_our_environment_and_what_is_named(
 ) -> None:
     monkeypatch.setenv("A_KEY", "secret")
     script = f'echo "$A_KEY,$EXTRA,${{{OWNER}%%:*}}"'
-    async with asyncio.timeout(10), ProcessTransport(shell(script), env={"EXTRA": "more"}) as transport:
+    async with asyncio.timeout(60), ProcessTransport(shell(script), env={"EXTRA": "more"}) as transport:
         assert await transport.receive() == [f"secret,more,{nothing_left}".encode()]
 
 
 async def test_it_can_be_given_the_safe_environment_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_KEY", "secret")
     command = shell('echo "$A_KEY,$EXTRA,${PATH:+path}"')
-    async with asyncio.timeout(10), ProcessTransport(command, env={"EXTRA": "more"}, inherit_env=False) as transport:
+    async with asyncio.timeout(60), ProcessTransport(command, env={"EXTRA": "more"}, inherit_env=False) as transport:
         assert await transport.receive() == [b",more,path"]
 
 
@@ -91,7 +91,7 @@ async def test_an_agent_that_is_killed_says_by_which_signal() -> None:
 
 
 async def test_output_that_an_agent_wrote_before_its_exit_is_received_first() -> None:
-    async with asyncio.timeout(10), ProcessTransport(shell("seq 20000; printf last")) as transport:
+    async with asyncio.timeout(60), ProcessTransport(shell("seq 20000; printf last")) as transport:
         assert await transport.exited() == 0
         frames, _ = await all_from(transport)
     assert frames == [*(b"%d" % number for number in range(1, 20_001)), b"last"]
@@ -100,7 +100,7 @@ async def test_output_that_an_agent_wrote_before_its_exit_is_received_first() ->
 @pytest.mark.fault("LIF-13")
 async def test_an_agent_that_closes_stdout_but_runs_on_is_a_lost_connection_and_is_stopped() -> None:
     command = shell("echo '{}'; exec >&-; exec sleep 1000")
-    async with asyncio.timeout(10), ProcessTransport(command, timeouts=QUICK) as agent:
+    async with asyncio.timeout(60), ProcessTransport(command, timeouts=QUICK) as agent:
         assert await agent.receive() == [b"{}"]
         with pytest.raises(ConnectionLost, match="closed its stdout but keeps running") as lost:
             await agent.receive()
@@ -111,7 +111,7 @@ async def test_an_agent_that_closes_stdout_but_runs_on_is_a_lost_connection_and_
 @pytest.mark.fault("LIF-14")
 async def test_frames_of_an_agent_that_closes_stdin_are_still_received() -> None:
     chatter = shell("exec <&-; while :; do echo '{}'; sleep 0.01; done")
-    async with asyncio.timeout(10), ProcessTransport(chatter, timeouts=QUICK) as transport:
+    async with asyncio.timeout(60), ProcessTransport(chatter, timeouts=QUICK) as transport:
 
         def sending_fails() -> bool:
             try:
@@ -135,7 +135,7 @@ async def test_frames_of_an_agent_that_closes_stdin_are_still_received() -> None
     ],
 )
 async def test_a_wrapper_and_the_real_agent_both_end(wrapper: str, nothing_left: str) -> None:
-    async with asyncio.timeout(10), ProcessTransport(wrapper, timeouts=QUICK) as transport:
+    async with asyncio.timeout(60), ProcessTransport(wrapper, timeouts=QUICK) as transport:
         transport.send(b"{}")
         assert await transport.receive() == [b"{}"]
         assert len(tree.find_by_marker(nothing_left)) >= 2
@@ -145,21 +145,21 @@ async def test_a_wrapper_and_the_real_agent_both_end(wrapper: str, nothing_left:
 @pytest.mark.fault("PRC-04")
 async def test_an_agent_that_ignores_sigterm_is_killed_as_the_last_step() -> None:
     stubborn = shell("trap '' TERM; echo '{}'; while :; do sleep 1; done")
-    async with asyncio.timeout(10), ProcessTransport(stubborn, timeouts=QUICK) as transport:
+    async with asyncio.timeout(60), ProcessTransport(stubborn, timeouts=QUICK) as transport:
         assert await transport.receive() == [b"{}"]
     assert transport.returncode == -signal.SIGKILL
 
 
 @pytest.mark.fault("PRC-04")
 async def test_an_agent_that_stopped_itself_is_ended() -> None:
-    async with asyncio.timeout(10), ProcessTransport(shell("echo '{}'; kill -STOP $$"), timeouts=QUICK) as transport:
+    async with asyncio.timeout(60), ProcessTransport(shell("echo '{}'; kill -STOP $$"), timeouts=QUICK) as transport:
         assert await transport.receive() == [b"{}"]
     assert transport.returncode == -signal.SIGTERM
 
 
 async def test_an_agent_that_leaves_when_its_input_closes_is_sent_no_signal() -> None:
     polite = shell("trap 'exit 9' TERM; while read -r line; do :; done; seq 100000; exit 4")
-    async with asyncio.timeout(10), ProcessTransport(polite) as transport:
+    async with asyncio.timeout(60), ProcessTransport(polite) as transport:
         pass
     assert transport.returncode == 4
 
@@ -168,7 +168,7 @@ async def test_an_agent_that_leaves_when_its_input_closes_is_sent_no_signal() ->
 @pytest.mark.parametrize("hide", ["setsid", "env -i setsid", "env -i"])
 async def test_a_grandchild_in_a_session_of_its_own_is_found_and_ended(hide: str, nothing_left: str) -> None:
     script = f"{hide} sleep 1000 & echo $!; cat"
-    async with asyncio.timeout(10), ProcessTransport(shell(script), timeouts=QUICK) as transport:
+    async with asyncio.timeout(60), ProcessTransport(shell(script), timeouts=QUICK) as transport:
         [pid] = await transport.receive()
         await until(lambda: os.readlink(f"/proc/{int(pid)}/exe").endswith(("sleep", "coreutils")))
         grandchild = tree.identify(int(pid))
@@ -179,7 +179,7 @@ async def test_a_grandchild_in_a_session_of_its_own_is_found_and_ended(hide: str
 @pytest.mark.fault("PRC-05")
 async def test_an_orphan_in_a_session_of_its_own_is_found_by_its_mark() -> None:
     """Its parent is gone before we look, so no tree leads to it."""
-    async with asyncio.timeout(10), ProcessTransport(shell("(setsid sleep 1000 & echo $!)")) as transport:
+    async with asyncio.timeout(60), ProcessTransport(shell("(setsid sleep 1000 & echo $!)")) as transport:
         [pid] = await transport.receive()
         with pytest.raises(AgentExited):
             await transport.receive()
@@ -190,7 +190,7 @@ async def test_an_orphan_in_a_session_of_its_own_is_found_by_its_mark() -> None:
 
 @pytest.mark.fault("PRC-06")
 async def test_the_end_is_known_from_the_exit_status_even_if_a_grandchild_keeps_stdout_open() -> None:
-    async with asyncio.timeout(10), ProcessTransport(shell("sleep 1000 & echo '{}'; exit 3")) as transport:
+    async with asyncio.timeout(60), ProcessTransport(shell("sleep 1000 & echo '{}'; exit 3")) as transport:
         assert await transport.receive() == [b"{}"]
         with pytest.raises(AgentExited) as ended:
             await transport.receive()
@@ -199,7 +199,7 @@ async def test_the_end_is_known_from_the_exit_status_even_if_a_grandchild_keeps_
 
 @pytest.mark.fault("PRC-06")
 async def test_a_grandchild_that_floods_stdout_does_not_hide_the_end() -> None:
-    async with asyncio.timeout(10), ProcessTransport(shell("yes & exit 3"), timeouts=QUICK) as transport:
+    async with asyncio.timeout(60), ProcessTransport(shell("yes & exit 3"), timeouts=QUICK) as transport:
         await all_from(transport)
 
 
@@ -207,7 +207,7 @@ async def test_a_grandchild_that_floods_stdout_does_not_hide_the_end() -> None:
 @pytest.mark.parametrize("source", ["yes an error", "cat /dev/zero"])
 async def test_a_flood_on_stderr_is_drained_and_protocol_traffic_goes_on(source: str) -> None:
     script = f"{source} | head -c 104857600 >&2; echo '{{}}'; cat -u"
-    async with asyncio.timeout(30), ProcessTransport(shell(script)) as transport:
+    async with asyncio.timeout(60), ProcessTransport(shell(script)) as transport:
         assert await transport.receive() == [b"{}"]
         transport.send(b"[]")
         assert await transport.receive() == [b"[]"]
@@ -224,7 +224,7 @@ async def test_stderr_is_shown_escaped() -> None:
 
 async def test_stderr_can_be_watched_as_it_comes() -> None:
     pieces: list[bytes] = []
-    async with asyncio.timeout(10), ProcessTransport(shell("echo 1 >&2; cat"), on_stderr=pieces.append):
+    async with asyncio.timeout(60), ProcessTransport(shell("echo 1 >&2; cat"), on_stderr=pieces.append):
         await until(lambda: pieces == [b"1\n"])
 
 
@@ -233,7 +233,7 @@ async def test_a_stderr_callback_that_fails_is_left_alone(caplog: pytest.LogCapt
         raise ValueError("not today")
 
     script = shell("echo 1 >&2; read -r line; echo 2 >&2; cat")
-    async with asyncio.timeout(10), ProcessTransport(script, on_stderr=fail) as transport:
+    async with asyncio.timeout(60), ProcessTransport(script, on_stderr=fail) as transport:
         await until(lambda: transport.stderr_tail == "1\n")
         transport.send(b"")
         await until(lambda: transport.stderr_tail == "1\n2\n")
@@ -264,7 +264,7 @@ async def test_a_child_inherits_stdin_stdout_and_stderr_only(tmp_path: Path) -> 
         os.set_inheritable(file.fileno(), True)
         # Descriptor 3 is the open directory itself: listed, and gone afterwards.
         listing = python("import os; fd = '/proc/self/fd'; print(sorted(os.listdir(fd)), os.path.exists(fd + '/3'))")
-        async with asyncio.timeout(10), ProcessTransport("cat"), ProcessTransport(listing) as transport:
+        async with asyncio.timeout(60), ProcessTransport("cat"), ProcessTransport(listing) as transport:
             assert await transport.receive() == [b"['0', '1', '2', '3'] False"]
 
 
@@ -272,7 +272,7 @@ async def test_cancelling_the_close_kills_at_once(nothing_left: str) -> None:
     stubborn = shell("trap '' TERM; setsid sleep 1000 & echo '{}'; while :; do sleep 1; done")
     transport = ProcessTransport(stubborn)
     await transport.__aenter__()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert await transport.receive() == [b"{}"]
     started = time.monotonic()
     closing = asyncio.create_task(transport.aclose())
@@ -298,7 +298,7 @@ async def test_cancelling_the_start_leaves_nothing(nothing_left: str) -> None:
 async def test_closing_twice_or_before_the_start_does_nothing() -> None:
     transport = ProcessTransport("cat")
     await transport.aclose()
-    async with asyncio.timeout(10), ProcessTransport("cat") as started:
+    async with asyncio.timeout(60), ProcessTransport("cat") as started:
         await started.aclose()
     assert started.returncode == 0
     assert transport.returncode is None
@@ -314,7 +314,7 @@ async def test_where_the_system_offers_no_pidfd_a_thread_waits_instead(
         raise OSError(missing, os.strerror(missing))
 
     monkeypatch.setattr("os.pidfd_open", refuse)
-    async with asyncio.timeout(10), ProcessTransport(shell("setsid sleep 1000 & cat -u"), timeouts=QUICK) as transport:
+    async with asyncio.timeout(60), ProcessTransport(shell("setsid sleep 1000 & cat -u"), timeouts=QUICK) as transport:
         transport.send(b"{}")
         assert await transport.receive() == [b"{}"]
     assert transport.returncode == 0
@@ -329,7 +329,7 @@ def is_no_pipe(fd: int) -> bool:
 async def test_where_the_loop_cannot_watch_pipes_threads_carry_the_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ours: this is how it works on Windows."""
     monkeypatch.setattr("duologue.transports.stdio.fd_streams._is_pipe", is_no_pipe)
-    async with asyncio.timeout(10), ProcessTransport("cat -u") as transport:
+    async with asyncio.timeout(60), ProcessTransport("cat -u") as transport:
         for number in range(1000):
             transport.send(b"%d" % number)
         frames: list[bytes] = []
@@ -346,7 +346,7 @@ async def test_without_a_shell_there_is_no_guard_and_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("duologue.transports.process.guard.SHELL", "/no/such/shell")
-    async with asyncio.timeout(10), ProcessTransport("cat -u") as transport:
+    async with asyncio.timeout(60), ProcessTransport("cat -u") as transport:
         transport.send(b"{}")
         assert await transport.receive() == [b"{}"]
     assert transport.returncode == 0
@@ -365,7 +365,7 @@ async def test_the_status_of_a_child_reaped_elsewhere_is_unknown() -> None:
 async def test_more_descendants_than_one_scan_returns_all_end(nothing_left: str) -> None:
     """Spec: a tree scan returns 256 at most; scans are repeated."""
     many = shell("i=0; while [ $i -lt 300 ]; do setsid sleep 1000 & i=$((i + 1)); done; echo '{}'; cat")
-    async with asyncio.timeout(30), ProcessTransport(many, timeouts=QUICK) as transport:
+    async with asyncio.timeout(60), ProcessTransport(many, timeouts=QUICK) as transport:
         assert await transport.receive() == [b"{}"]
         assert len(tree.find_by_marker(nothing_left, limit=1000)) > tree.SCAN_LIMIT
     assert tree.find_by_marker(nothing_left) == []

@@ -22,7 +22,7 @@ async def run(
 ) -> tuple[int | None, bytes | None, bytes]:
     """Exit code, stdout if it is a pipe, and stderr."""
     process = await asyncio.create_subprocess_exec(*command, stdin=stdin, stdout=stdout, stderr=PIPE)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         out, err = await process.communicate(data)
     return process.returncode, out, err
 
@@ -56,7 +56,7 @@ async def test_a_terminal_gets_a_hint_and_is_served() -> None:
     process = await asyncio.create_subprocess_exec(*ECHO, stdin=theirs, stdout=theirs, stderr=PIPE)
     os.close(theirs)
     os.write(ours, LINES + b"\x04")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         _, err = await process.communicate()
     assert process.returncode == 0
     assert err.count(b"\n") == 1
@@ -77,7 +77,7 @@ async def test_stdin_and_stdout_may_be_two_sockets() -> None:
     to_agent.send(LINES)
     assert await received(from_agent, len(LINES)) == LINES
     to_agent.close()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await process.wait() == 0
     from_agent.close()
 
@@ -91,7 +91,7 @@ async def test_stdin_and_stdout_may_be_one_socket() -> None:
     ours.send(LINES)
     assert await received(ours, len(LINES)) == LINES
     ours.shutdown(socket.SHUT_WR)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await process.wait() == 0
     ours.close()
 
@@ -99,7 +99,7 @@ async def test_stdin_and_stdout_may_be_one_socket() -> None:
 async def received(sock: socket.socket, size: int) -> bytes:
     sock.setblocking(False)
     data = b""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(data) < size:
             data += await asyncio.get_running_loop().sock_recv(sock, size)
     return data
@@ -200,7 +200,7 @@ async def test_a_client_that_is_gone_ends_an_agent_that_writes() -> None:
     assert process.stdout is not None
     process.stdout._transport.close()  # type: ignore[attr-defined] # the only way to close a pipe that is read
     process.stdin.close()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await process.wait() == 7
         assert process.stderr is not None
         assert await process.stderr.read() == b""

@@ -44,7 +44,7 @@ async def served(certificate: Path) -> AsyncGenerator[int]:
         await turn.say("hello")
 
     app = ServerApp(lambda _: agent, AccessControl(single_token(TOKEN), Limits()), Limits())
-    async with asyncio.timeout(20), serve(app, ServerAddress(certificate=certificate)) as port:
+    async with asyncio.timeout(60), serve(app, ServerAddress(certificate=certificate)) as port:
         yield port
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 async def until(is_so: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:

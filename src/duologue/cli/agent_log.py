@@ -74,12 +74,12 @@ class AgentLog:
     def show_end(self, error: str, code: ExitCode, next_step: str = "") -> None:
         """Show the kept lines after an error of the agent, unless the error contains them; once.
 
-        Where there are none, show what the user can do next.
+        Where there are none, and none were shown before, show what the user can do next.
         """
         lines = [line for line in [*self._lines, self._begun] if line.strip()]
         self._lines.clear()
         self._begun = ""
-        if not lines and next_step:
+        if not lines and next_step and self.show is None:
             say(f"  {next_step}\n")
         if not lines or lines[-1].strip() in error or code in (ExitCode.USAGE, ExitCode.LOGIN, ExitCode.INTERRUPTED):
             return

@@ -1,8 +1,7 @@
 """Find out which files of a project were saved.
 
-The files are looked at again and again: `watchfiles`, which the field uses, is a compiled package of 1 MB with a
-dependency of its own that only one command would need, and inotify misses changes on network file systems and in
-containers. A project of 1,000 files takes a few milliseconds, and waiting is 20 times as long as looking.
+The files are looked at again and again: `watchfiles`, which the field uses, is a compiled package with a dependency of
+its own that only one command would need. Waiting is 20 times as long as looking, so that a large project costs little.
 """
 
 from __future__ import annotations

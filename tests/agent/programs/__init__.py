@@ -25,5 +25,5 @@ async def program(
     stderr = bytearray()
     env = {} if home is None else {"HOME": home}
     transport = ProcessTransport([sys.executable, str(path), *arguments], cwd=cwd, env=env, on_stderr=stderr.extend)
-    async with asyncio.timeout(30), client_on(transport, cwd, validator=WireValidator(), **capabilities) as client:
+    async with asyncio.timeout(60), client_on(transport, cwd, validator=WireValidator(), **capabilities) as client:
         yield client, stderr

@@ -21,7 +21,7 @@ from tests.agent.v2.wire_client import both
 async def test_an_agent_on_the_network_is_spoken_to_in_the_highest_version(
     scheme: str, versions: tuple[int, ...], tmp_path: Path
 ) -> None:
-    async with asyncio.timeout(20), online(builtin_agent(protocol_versions=versions), token="secret") as server:
+    async with asyncio.timeout(60), online(builtin_agent(protocol_versions=versions), token="secret") as server:
         allowed = Permissions(edit="allow", execute="allow")
         async with connect(
             getattr(server, scheme), token="secret", protocol_versions=(1, 2), permissions=allowed
@@ -47,7 +47,7 @@ async def test_turns_are_cancelled_and_fail_over_the_network_too(scheme: str, tm
         begun.set()
         await asyncio.Event().wait()
 
-    async with asyncio.timeout(20), online(both(handle), token="secret") as server:
+    async with asyncio.timeout(60), online(both(handle), token="secret") as server:
         async with connect(getattr(server, scheme), token="secret", protocol_versions=(2,)) as agent:
             session = await agent.new_session(tmp_path)
             async with session.prompt("wait") as turn:

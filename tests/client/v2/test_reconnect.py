@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(60)
 
 async def test_a_session_goes_on_with_an_agent_that_crashed_in_a_turn(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "duologue.cli.main", "agent", "--v2", "--sessions", str(tmp_path / "kept")]
-    async with asyncio.timeout(50), connect(command, protocol_versions=(1, 2), restart=True) as agent:
+    async with asyncio.timeout(60), connect(command, protocol_versions=(1, 2), restart=True) as agent:
         session = await agent.new_session(tmp_path)
         assert (await session.prompt("/plan")).stop_reason == "end_turn"
         known = len(session.transcript)

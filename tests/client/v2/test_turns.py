@@ -49,7 +49,7 @@ pytestmark = pytest.mark.timeout(30)
 @asynccontextmanager
 async def session_with(script: Script, **options: Any) -> AsyncGenerator[tuple[ClientSession, WireAgent]]:
     agent = WireAgent(script)
-    async with asyncio.timeout(10), connect(agent, protocol_versions=(1, 2), **options) as remote:
+    async with asyncio.timeout(60), connect(agent, protocol_versions=(1, 2), **options) as remote:
         assert remote.version == 2
         async with remote.new_session("/tmp") as session:
             yield session, agent
@@ -259,7 +259,7 @@ async def test_an_agent_that_is_lost_ends_the_turn(when: str) -> None:
         await agent.transport.aclose()
 
     agent = WireAgent(script)
-    async with asyncio.timeout(5), connect(agent, protocol_versions=(2,)) as remote:
+    async with asyncio.timeout(60), connect(agent, protocol_versions=(2,)) as remote:
         session = await remote.new_session("/tmp")
         turn = session.prompt("hi")
         with pytest.raises(ConnectionLost):
@@ -457,7 +457,7 @@ async def test_the_mode_is_switched_by_its_setting(tmp_path: Path) -> None:
     agent = WireAgent()
     agent.answers |= {"session/new": opened, "session/set_config_option": changed}
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(60),
         connect(agent, protocol_versions=(2,)) as remote,
         remote.new_session(tmp_path) as session,
     ):
@@ -478,7 +478,7 @@ async def test_a_mode_that_the_agent_switched_is_reported_as_in_version_1(tmp_pa
         await turn.set_option(**{turn.text: "code" if turn.text == "mode" else True})
 
     for version in (1, 2):
-        async with asyncio.timeout(5), connect(agent, protocol_versions=(version,)) as remote:
+        async with asyncio.timeout(60), connect(agent, protocol_versions=(version,)) as remote:
             async with remote.new_session(tmp_path) as session:
                 mode_ids: list[Any] = []
                 for text in ("fast", "mode"):
@@ -502,7 +502,7 @@ async def test_a_session_is_loaded_by_resuming_it_from_its_start(tmp_path: Path)
         return {"result": {}}
 
     agent.answers["session/resume"] = resume
-    async with asyncio.timeout(5), connect(agent, protocol_versions=(2,)) as remote:
+    async with asyncio.timeout(60), connect(agent, protocol_versions=(2,)) as remote:
         loaded = await remote.load_session("old", tmp_path)
         assert [(item.role, item.text) for item in loaded.transcript.messages] == [
             ("user", "hi"),
@@ -520,10 +520,10 @@ async def test_an_agent_that_takes_no_mcp_servers_is_sent_none(tmp_path: Path) -
 
     server = StdioMcpServer(name="files", command=sys.executable)
     agent: Agent[Any] = Agent("without", protocol_versions=(2,))
-    async with asyncio.timeout(10), connect(agent, protocol_versions=(2,)) as remote:
+    async with asyncio.timeout(60), connect(agent, protocol_versions=(2,)) as remote:
         assert not remote.capabilities.mcp_stdio
         with pytest.raises(MethodNotFound, match="without cannot start the MCP server 'files'"):
             await remote.new_session(tmp_path, mcp_servers=[server])
     with pytest.raises(StartError, match="supports no MCP servers"):
-        async with asyncio.timeout(10), connect(agent, protocol_versions=(2,), tools=[current_time]):
+        async with asyncio.timeout(60), connect(agent, protocol_versions=(2,), tools=[current_time]):
             pass

@@ -20,7 +20,7 @@ from tests.agent.v2.wire_client import WireClient
 from tests.agent.wire_validator import V1, V2, WireValidator
 from tests.client.scripted_agent import Json, ScriptedAgent, result
 
-SECONDS = 10.0
+SECONDS = 60.0
 BOTH_DIRECTIONS = [(1, 2), (2, 1)]
 """The version of the editor, and that of the agent."""
 

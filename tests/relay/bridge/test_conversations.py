@@ -148,11 +148,11 @@ async def _both(turns: list[Script], version: int, agent_version: int) -> tuple[
     permissions = Permissions.allow_everything()
     agent = playing(agent_version, turns)
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         duologue.connect(agent, protocol_versions=(agent_version,), permissions=permissions, unstable=True) as remote,
     ):
         directly = await transcripts(remote, turns)
-    async with asyncio.timeout(20), across(playing(agent_version, turns), version, agent_version) as remote:
+    async with asyncio.timeout(60), across(playing(agent_version, turns), version, agent_version) as remote:
         through = await transcripts(remote, turns)
     return directly, through
 
@@ -160,7 +160,7 @@ async def _both(turns: list[Script], version: int, agent_version: int) -> tuple[
 @pytest.mark.parametrize(("version", "agent_version"), BOTH_DIRECTIONS)
 async def test_sessions_are_listed_loaded_and_deleted_through_a_bridge(version: int, agent_version: int) -> None:
     turns = [Script([u.MessageChunk(role="agent", content=TextContent("hello"))], None, None, asks=False, fails=False)]
-    async with asyncio.timeout(20), across(playing(agent_version, turns), version, agent_version) as remote:
+    async with asyncio.timeout(60), across(playing(agent_version, turns), version, agent_version) as remote:
         async with remote.new_session("/tmp") as session:
             await session.prompt("hi")
         infos: list[SessionInfo] = await remote.list_sessions()

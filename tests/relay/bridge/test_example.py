@@ -10,6 +10,6 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "between_versions.py"
 
 
 def test_a_client_of_version_1_talks_to_an_agent_of_version_2() -> None:
-    ended = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, timeout=60, check=False)
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "version 1: You said hello.\n", "")

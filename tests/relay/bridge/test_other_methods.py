@@ -50,7 +50,7 @@ async def test_titles_archives_providers_and_logins_pass(version: int, agent_ver
     async def status() -> AuthStatus:
         return AuthStatus(state="authenticated" if logged else "unauthenticated")
 
-    async with asyncio.timeout(20), across(agent, version, agent_version) as remote:
+    async with asyncio.timeout(60), across(agent, version, agent_version) as remote:
         await remote.login("key")
         async with remote.new_session("/tmp") as session:
             title = await session.set_title("Digging")
@@ -136,7 +136,7 @@ async def test_files_and_terminals_pass_where_both_ends_have_them(tmp_path: Path
 
     options: dict[str, Any] = {"permissions": Permissions.allow_everything()}
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         across(agent_of_version(1, handler), 1, 1, workspace=Workspace(), terminals=Terminals(), **options) as remote,
         remote.new_session(tmp_path) as session,
     ):

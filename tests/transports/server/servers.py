@@ -23,7 +23,7 @@ Json: TypeAlias = dict[str, Any]
 
 TOKEN = "the-token-of-the-tests"
 RESUME_REQUEST = {"duologue/resume": {"version": 1}}
-SECONDS = 10.0
+SECONDS = 60.0
 
 
 @dataclass

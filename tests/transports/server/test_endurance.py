@@ -438,7 +438,7 @@ async def test_work_that_does_not_end_is_interrupted_in_time() -> None:
             {"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": {"sessionId": session, "prompt": prompt}}
         )
         await socket.next()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await server.app.connections.drain(0.1)
 
         assert server.app.connections.gauges == {"connections": 0, "requests_running": 0}
@@ -466,7 +466,7 @@ async def test_all_clients_resume_at_once(chaos_factor: int, record_property: An
                 method: str = (await socket.next())["method"]
                 return method
 
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             words = await asyncio.gather(*map(come_back, ids))
 
     assert set(words) == {"_duologue/resumed"}

@@ -344,7 +344,7 @@ async def test_deleting_a_connection_ends_its_streams_and_cancels_its_turn() -> 
 
             assert await client.delete() == 202
             assert await ours.ended()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while session in agent._open_sessions:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
         await later.initialize()
