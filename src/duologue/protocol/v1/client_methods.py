@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from duologue.conversation.fields import convert_fields
 from duologue.conversation.updates import Role, ToolCallUpdate
@@ -12,7 +12,6 @@ from duologue.conversation.work_state import TerminalExit
 from duologue.errors import ResourceNotFound
 from duologue.protocol.client_requests import ClientRequest, GetTerminalOutput, WaitForExit
 from duologue.protocol.feature_filter import FeatureFilter
-from duologue.protocol.interfaces import ClientHandler
 from duologue.protocol.shared.client_methods import ClientMethods
 from duologue.protocol.steering import PULL, PulledText, PullRequest, PullResponse
 from duologue.protocol.v1.content import blocks_to_wire
@@ -22,6 +21,9 @@ from duologue.protocol.values import ClientCapabilities
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import legacy, v1
 from duologue.schema.base import JsonObject, Method
+
+if TYPE_CHECKING:
+    from duologue.protocol.interfaces import ClientHandler
 
 
 class V1ClientMethods(ClientMethods):
