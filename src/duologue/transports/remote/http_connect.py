@@ -116,9 +116,10 @@ class HttpConnector:
 
 async def _open(host: str, port: int, tls: ssl.SSLContext | None) -> HttpConnection:
     name = None if tls is None else host
-    _, connection = await asyncio.get_running_loop().create_connection(
-        HttpConnection, host, port, ssl=tls, server_hostname=name, happy_eyeballs_delay=ADDRESS_SECONDS
-    )
+    loop = asyncio.get_running_loop()
+    # Other event loops, such as uvloop, try the addresses one after the other and reject the argument.
+    delay: dict[str, Any] = {"happy_eyeballs_delay": ADDRESS_SECONDS} if isinstance(loop, asyncio.BaseEventLoop) else {}
+    _, connection = await loop.create_connection(HttpConnection, host, port, ssl=tls, server_hostname=name, **delay)
     return connection
 
 
