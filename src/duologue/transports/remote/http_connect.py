@@ -6,7 +6,7 @@ import asyncio
 import base64
 import ssl
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
