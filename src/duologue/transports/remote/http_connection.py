@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import httptools
 
@@ -195,9 +195,8 @@ class HttpConnection(SmallReads):
     # --- called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.set_write_buffer_limits(high=WRITE_BYTES)
+        self.transport = cast("asyncio.Transport", transport)  # that of uvloop for TLS is of a class of its own
+        self.transport.set_write_buffer_limits(high=WRITE_BYTES)
         with suppress(AttributeError, OSError):  # not on every system, and not for every kind of socket
             # Megabytes that wait in the system would look like a request that was sent.
             connected: socket.socket = transport.get_extra_info("socket")
