@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +73,14 @@ def post(url: str, body: dict[str, Any]) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def web_application(tmp_path: Path) -> Iterator[int]:
+def web_application(tmp_path: Path) -> Generator[int]:
     """Run the application as its page says; its log is checked at the end."""
     command = [sys.executable, "-m", "uvicorn", "web_app:app", "--port", "0"]
     env = environment(tmp_path, AGENT="builtin", TMPDIR=str(tmp_path))
     with subprocess.Popen(command, cwd=EXAMPLES, env=env, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None
-            line = next(line for line in server.stderr if "running on" in line)
+            line = next((line for line in server.stderr if "running on" in line), "")
             yield int(re.findall(r"http://127.0.0.1:(\d+)", line)[0])
         finally:
             server.send_signal(signal.SIGINT)

@@ -151,7 +151,7 @@ def _known(session: ClientSession) -> Outcome:
     return {
         "items": [_plain(item) for item in transcript.items],
         "plans": [msgspec.to_builtins(plan) | {"plan_id": None} for plan in transcript.plans.values()],
-        "usage": None if session.usage is None else msgspec.to_builtins(session.usage),
+        "usage": msgspec.to_builtins(session.usage),
         "title": session.title,
         "settings": {setting.setting_id: setting.value for setting in session.settings},
         "mode": None if session.modes is None else session.modes.current,
