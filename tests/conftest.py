@@ -43,6 +43,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--uvloop", action="store_true", help="run the tests on uvloop, which must be installed")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Return the workers of `-n auto`: two for each core, as many tests wait for processes, pipes and terminals."""
+    return 2 * (os.cpu_count() or 1)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     path: str | None = config.getoption("--fault-table")
     is_worker = hasattr(config, "workerinput")

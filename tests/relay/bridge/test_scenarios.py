@@ -34,6 +34,7 @@ ARGUMENTS = {
     "read": "a.txt",
     "search": "three",
     "run": "echo hi",
+    "steer": "0",
     "stream": "50",
     "tools": "6",
     "big": "100000",

@@ -74,7 +74,7 @@ async def test_an_agent_object_answers_a_plain_client() -> None:
         deleted = await client.delete()
 
     assert welcome["protocolVersion"] == 1
-    assert "_meta" not in welcome
+    assert welcome["_meta"] == {"steering": {"supported": True}}  # what the agent sends, and nothing of ours
     assert (posted.status_code, posted.content, deleted) == (202, b"", 202)
     assert messages[-1] == {"jsonrpc": "2.0", "id": 2, "result": {"stopReason": "end_turn"}}
     assert {message["params"]["sessionId"] for message in messages[:-1]} == {session}

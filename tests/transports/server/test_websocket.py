@@ -34,7 +34,7 @@ async def test_an_agent_object_answers_a_plain_client() -> None:
         answer = await socket.ask(2, "session/prompt", {"sessionId": made["result"]["sessionId"], "prompt": prompt})
 
     assert welcome["protocolVersion"] == 1
-    assert "_meta" not in welcome
+    assert welcome["_meta"] == {"steering": {"supported": True}}  # what the agent sends, and nothing of ours
     assert answer["result"]["stopReason"] == "end_turn"
 
 
