@@ -20,6 +20,7 @@ from duologue.conversation import updates
 from duologue.conversation.content import Annotations, Content, JsonObject, TextContent
 from duologue.conversation.fields import convert_fields
 from duologue.conversation.items import (
+    BackgroundTask,
     Compaction,
     Message,
     Plan,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from duologue.conversation.transcript import Changed
 
 __all__ = [
+    "BackgroundTask",
     "CommandsChanged",
     "Compaction",
     "Event",
@@ -199,6 +201,7 @@ Event: TypeAlias = (
     | Compaction
     | SessionMessage
     | Subagent
+    | BackgroundTask
     | StallDetected
     | Message
     | Terminal

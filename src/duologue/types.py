@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from duologue.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from duologue.agent.background_task import BackgroundTaskHandle as BackgroundTaskHandle
     from duologue.agent.command import CommandResult as CommandResult
     from duologue.agent.files import Files as Files
     from duologue.agent.hosting.server import ServerOptions as ServerOptions
@@ -115,6 +116,7 @@ else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
+            "duologue.agent.background_task": "BackgroundTaskHandle",
             "duologue.agent.hosting.server": "ServerOptions",
             "duologue.agent.providers": "Providers",
             "duologue.agent.turn_exceptions": "StopTurn ToolCancelled",

@@ -38,7 +38,8 @@ NAMES: dict[type, list[str]] = {
     ],
     Session: [
         *("available_commands", "background", "call_extension", "client_capabilities", "client_info", "commit"),
-        *("complete_elicitation", "cwd", "has_mcp", "history", "id", "mcp", "new_id", "notify_extension", "save"),
+        *("complete_elicitation", "cwd", "has_mcp", "history", "id", "mcp", "new_id", "notify_extension"),
+        *("run_in_background", "save"),
         *("set_commands", "set_option", "settings", "setup", "state", "tasks", "title", "update", "update_subagent"),
     ],
     Turn: [

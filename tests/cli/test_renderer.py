@@ -16,6 +16,7 @@ PROMPTS_AND_OUTPUT = {
     "/notice warning": "warning: This is a notice: It is no part of the conversation.\n",
     "/compact": "compacting the context: completed\n",
     "/subagent": "subagent Scout: idle\n",
+    "/background 0.01": "background task Say something after 0.01 s: running\n",
     "/image": "[image/png, ",
     "/unknown-update": "unknown update]\n",
     "/user-message good day": "> good day\n",
@@ -30,6 +31,18 @@ def test_every_kind_of_event_is_shown_on_stderr(tmp_path: Path) -> None:
     assert ended.returncode == 0
     assert [prompt for prompt, shown in PROMPTS_AND_OUTPUT.items() if shown not in ended.stderr] == []
     assert [prompt for prompt, shown in PROMPTS_AND_OUTPUT.items() if shown in ended.stdout] == []
+
+
+def test_background_tasks_are_listed_and_stopped_by_number(tmp_path: Path) -> None:
+    lines = [":stop", "/background 600", ":stop", ":stop 2", ":stop 1", ":stop"]
+    ended = duologue(tmp_path, "chat", stdin="\n".join(lines))
+
+    shown = ended.stdout + ended.stderr
+    assert shown.count("no background task is running\n") == 2
+    assert "  1. Say something after 600 s\n" in shown
+    assert "no running background task has the number 2; `:stop` lists them" in shown
+    assert "stopped\n" in shown
+    assert "background task Say something after 600 s: stopped\n" in shown
 
 
 def test_a_location_is_shown_when_it_changes(tmp_path: Path) -> None:

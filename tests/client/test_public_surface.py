@@ -19,6 +19,7 @@ AGENT = {
 SESSION = {
     *("id", "agent", "cwd", "state", "is_open", "is_busy", "is_cancelling", "is_interrupted", "lost_reason"),
     *("transcript", "title", "commands", "usage", "settings", "modes", "models", "background", "location"),
+    *("background_tasks", "stop_task", "children"),
     *("late_updates", "last_message_text", "usage_state", "restore_usage"),
     *("prompt", "ask", "cancel", "cancel_tool_call", "cancel_terminal", "watch", "events", "fork", "aclose"),
     *("set_mode", "set_model", "set_option", "set_title", "status"),

@@ -17,6 +17,7 @@ from duologue.conversation.transcript import MAX_TRANSCRIPT_BYTES, Transcript
 from duologue.conversation.updates import (
     UNSET,
     AvailableCommand,
+    BackgroundTaskUpdate,
     CommandsUpdate,
     CompactionChunk,
     CompactionUpdate,
@@ -48,8 +49,14 @@ def call(number: int, **fields: object) -> ToolCallUpdate:
 
 
 def size_of(transcript: Transcript) -> int:
-    parts = (transcript.items, transcript.terminals, transcript.plans, transcript.subagents, transcript.commands)
-    return sum(map(memory_size, parts)) + memory_size(transcript.title)
+    parts = (
+        transcript.items,
+        transcript.terminals,
+        transcript.plans,
+        transcript.subagents,
+        transcript.background_tasks,
+    )
+    return sum(map(memory_size, (*parts, transcript.commands))) + memory_size(transcript.title)
 
 
 def flood(kind: str, number: int) -> Update:
@@ -71,6 +78,7 @@ def flood(kind: str, number: int) -> Update:
         "terminals": TerminalOutputChunk(terminal_id=name, data=KB.encode()),
         "plans": PlanUpdate(plan_id=name, entries=[PlanEntry(content=KB)]),
         "subagents": SubagentUpdate(session_id=name, title=KB[:1000] + name),
+        "background tasks": BackgroundTaskUpdate(task_id=name, summary=KB[:1000] + name),
         "one compaction": CompactionChunk(compaction_id="c", content=TextContent(KB)),
         "compactions": CompactionUpdate(compaction_id=name, status="completed", summary=[TextContent(KB)]),
         "messages between sessions": SessionMessageChunk(message_id=name, content=TextContent(KB)),
@@ -82,6 +90,7 @@ def flood(kind: str, number: int) -> Update:
 KINDS = [
     *("messages", "one message", "whole messages", "annotations", "attached", "images", "inputs", "nested inputs"),
     *("one call", "content of one call", "terminals", "plans", "subagents", "one compaction", "compactions"),
+    "background tasks",
     *("messages between sessions", "one between sessions"),
 ]
 

@@ -9,6 +9,7 @@ import pytest
 from duologue.conversation.builders import TERMINAL_BYTES, TerminalBuffer
 from duologue.conversation.content import Annotations, Content, ImageContent, TextContent
 from duologue.conversation.items import (
+    BackgroundTask,
     Compaction,
     Message,
     Plan,
@@ -23,6 +24,7 @@ from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import (
     UNSET,
     AvailableCommand,
+    BackgroundTaskUpdate,
     CommandsUpdate,
     CompactionChunk,
     CompactionUpdate,
@@ -235,6 +237,22 @@ def test_messages_between_sessions_and_subagents_are_patched() -> None:
         )
     ]
     assert transcript.subagents == {"s": Subagent(session_id="s", can_cancel=True, state={"state": "idle"})}
+    assert transcript.subagents["s"].is_idle
+    assert not Subagent(session_id="s").is_idle
+
+
+def test_background_tasks_are_patched_and_the_last_state_counts() -> None:
+    transcript = transcript_of(
+        BackgroundTaskUpdate(task_id="t", is_new=True, title="npm test", can_stop=True),
+        BackgroundTaskUpdate(task_id="t", summary="half", meta={"k": 1}),
+    )
+
+    task = BackgroundTask(task_id="t", title="npm test", can_stop=True, summary="half", meta={"k": 1})
+    assert transcript.background_tasks == {"t": task}
+    assert (transcript.items, task.is_over) == ([], False)
+    for state in ("stopped", "completed"):
+        transcript.apply(BackgroundTaskUpdate(task_id="t", state=state))
+        assert (transcript.background_tasks["t"].state, transcript.background_tasks["t"].is_over) == (state, True)
 
 
 def test_updates_of_the_session_itself_add_no_item() -> None:

@@ -72,6 +72,7 @@ updates: st.SearchStrategy[u.Update] = st.one_of(
     st.builds(u.CompactionUpdate, compaction_id=ids, status=st.just("completed"), summary=st.lists(blocks)),
     st.builds(u.CompactionChunk, compaction_id=ids, content=blocks),
     st.builds(u.SubagentUpdate, session_id=ids, title=words, can_cancel=st.sampled_from([UNSET, None, True])),
+    st.builds(u.BackgroundTaskUpdate, task_id=ids, title=words, state=st.sampled_from([UNSET, "stopped"])),
     st.builds(u.SessionMessageUpdate, message_id=ids, content=st.lists(blocks, max_size=2)),
     st.builds(u.SessionMessageChunk, message_id=ids, content=blocks),
 )
@@ -106,7 +107,8 @@ def received(sent: list[u.Update], wire: Callable[[u.Update], u.Update | None]) 
 def view(transcript: Transcript) -> Any:
     """Return all a reader sees, without generated ids, and with file changes as their texts."""
     items = [without_generated_ids(item) for item in transcript.items]
-    return items, transcript.plans, transcript.commands, transcript.settings, transcript.title, transcript.usage
+    parts = transcript.plans, transcript.commands, transcript.settings, transcript.title, transcript.usage
+    return items, *parts, transcript.background_tasks
 
 
 def without_generated_ids(item: Any) -> Any:

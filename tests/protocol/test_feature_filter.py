@@ -95,7 +95,7 @@ def test_features_are_switched_on_by_name_all_at_once_or_not_at_all() -> None:
     assert feature_filter.allows("fork")
     assert not feature_filter.allows("archive")
     for wrong in ({"forks"}, "fork"):
-        with pytest.raises(ValueError, match="archive, auth_status, fork, mcp_over_acp, plan"):
+        with pytest.raises(ValueError, match="archive, auth_status, background_tasks, fork, mcp_over_acp, plan"):
             Agent[Any]("x", unstable=wrong)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="a set of these names"):
             connect("x", unstable=wrong)  # type: ignore[arg-type]

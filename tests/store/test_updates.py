@@ -19,6 +19,7 @@ from duologue.conversation.content import (
 from duologue.conversation.settings import ConfigOption, Option, OptionGroup
 from duologue.conversation.updates import (
     AvailableCommand,
+    BackgroundTaskUpdate,
     CommandsUpdate,
     CompactionChunk,
     CompactionUpdate,
@@ -136,6 +137,7 @@ UPDATES: list[Update] = [
     UnrecognizedUpdate(tag="new", fields={"a": [1]}, meta=META),
 ]
 SHOWN_OTHERWISE = {
+    BackgroundTaskUpdate,
     NoticeUpdate,
     PlanRemovedUpdate,
     CompactionChunk,

@@ -119,6 +119,7 @@ class ClientConnection:
             login_status=agent._status_handler is not None,
             providers=agent._providers is not None,
             steering=agent._steering,
+            background_tasks=True,
             meta=meta or None,
         )
 
@@ -283,6 +284,10 @@ class ClientConnection:
         if self._agent._prompt_handler is None:
             raise MethodNotFound("this agent has no prompt handler; register one with `@agent.on_prompt`")
         return self._agent._prompt_handler
+
+    async def stop_task(self, session_id: str, task_id: str) -> bool:
+        task = self._session(session_id)._background_tasks.get(task_id)
+        return task is not None and await task.stop()
 
     def cancel(self, session_id: str) -> None:
         session = self._sessions.get(session_id)

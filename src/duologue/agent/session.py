@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
+from duologue.agent.background_task import BackgroundTaskHandle, TaskWork
 from duologue.agent.permissions import RememberedAnswers
 from duologue.agent.persistence import SavedState, SessionPersistence
 from duologue.agent.session_title import SessionTitle
@@ -84,6 +85,7 @@ class Session(Generic[S]):
         self._cancellable: dict[str, Callable[[], Awaitable[None]]] = {}
         """Cancels one running tool call or terminal, by its id."""
         self._background: list[BackgroundWork] = []
+        self._background_tasks: dict[str, BackgroundTaskHandle] = {}
         self._permission_timeout = agent._permission_timeout
         self._cleanup_tasks = TaskScope()
         """Runs what must still be done after a turn has ended: releasing terminals, final updates."""
@@ -287,6 +289,13 @@ class Session(Generic[S]):
             self._background.remove(work)
             with suppress(ConnectionLost):
                 await self._client.work_in_background(self.id, list(self._background))
+
+    async def run_in_background(self, title: str, work: TaskWork, *, kind: str = "task") -> BackgroundTaskHandle:
+        """Run `work(task)` as a background task that goes on between turns, and that the client sees and can stop.
+
+        It is completed when `work` returns, perhaps a summary; it failed if `work` raises an exception (unstable).
+        """
+        return await BackgroundTaskHandle(self, title)._start(work, kind)
 
     # --- requests to the client
 

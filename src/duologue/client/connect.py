@@ -245,7 +245,12 @@ class _Connector(Struct, eq=False):
     ) -> tuple[AgentProxy, InitializeResult]:
         client_info = self.client_info or _own_info()
         terminal_login = can_use_terminal(self.target, self.login)
-        capabilities = structs.replace(self.request_handler.capabilities, terminal_login=terminal_login, meta=self.meta)
+        capabilities = structs.replace(
+            self.request_handler.capabilities,
+            terminal_login=terminal_login,
+            background_tasks="background_tasks" in self.unstable,
+            meta=self.meta,
+        )
         try:
             async with asyncio.timeout(self.startup_timeout):
                 return await initialize(

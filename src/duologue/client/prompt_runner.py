@@ -75,7 +75,8 @@ class PromptRunner:
         if turn is not None:
             turn.is_cancelling = True
         # protocol/v1/prompt-turn, Cancellation: the client MUST answer the permission requests still pending.
-        self._agent._request_handler.cancel_pending(self._session.id)
+        for session_id in (self._session.id, *self._session.children):
+            self._agent._request_handler.cancel_pending(session_id)
         if turn is not None and not turn._is_sent:
             turn._abandon()  # the agent is being started again or logged in to, and has not received the prompt
             return

@@ -20,6 +20,7 @@ from duologue.client.watchdog import ActivityTracker
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.items import ToolCall
 from duologue.conversation.session_setup import Implementation
+from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import Role, ToolCallUpdate, Update
 from duologue.conversation.work_state import TerminalExit
 from duologue.errors import InvalidRequest, MethodNotFound, ResourceNotFound
@@ -55,6 +56,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger("duologue.client")
 
 T = TypeVar("T")
+
+MAX_CHILDREN = 64
+"""Sessions of subagents that are kept; beyond that, the oldest that is idle makes room for a new one."""
+
+CHILD_SHARE = 16
+"""The transcript of a subagent's session may take this part of the memory that the one of any other session may."""
 
 
 class ClientRequestHandler:
@@ -148,6 +155,23 @@ class ClientRequestHandler:
         if self.workspace is not None:
             self.workspace.open_session(session.id, session._params.roots)
 
+    def add_child(self, parent: ClientSession, session_id: str) -> None:
+        """Accept requests and updates of a subagent's session, within the directories of the session that it serves."""
+        if session_id in self.sessions or not parent.is_open:
+            return
+        children = [each for each in self.sessions.values() if each._parent is not None]
+        if len(children) >= MAX_CHILDREN:
+            idle = next((each for each in children if _is_idle(each)), None)
+            if idle is None:
+                return
+            del self.sessions[idle.id]
+            parent.agent._tasks.start(idle._end())
+        child = type(parent)(parent.agent, session_id, parent._params)
+        child._parent = parent
+        limit = parent.agent._max_transcript_bytes
+        child.transcript = Transcript(None if limit is None else limit // CHILD_SHARE)
+        self.add(child)
+
     async def remove(self, session_id: str) -> None:
         """Close a session with its pending requests, terminals and files."""
         self.cancel_pending(session_id)
@@ -226,8 +250,10 @@ class ClientRequestHandler:
         raw: bytes,
     ) -> str | None:
         session = self._session(session_id)
-        if known is None:
+        if known is None and session._parent is None:
             raise _no_session(session_id)  # it was opened after the request, so the tool call is not known
+        if known is None:  # a subagent's session, which was announced right before the request
+            known = session._apply_permission_request(tool, raw)
         if session.is_cancelling:
             return None  # the request crossed the cancellation: the user is not asked
         from duologue.client.permissions.request import ALLOWING, PermissionRequest
@@ -336,6 +362,12 @@ class ClientRequestHandler:
 
     async def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject:
         return await self.offered.answer(server_id, request_id, method, params)
+
+
+def _is_idle(child: ClientSession) -> bool:
+    """Return True if a subagent has ended its work, as far as the session that it serves knows."""
+    known = None if child._parent is None else child._parent.transcript.subagents.get(child.id)
+    return known is None or known.is_idle
 
 
 def _no_session(session_id: str) -> ResourceNotFound:

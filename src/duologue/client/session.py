@@ -19,11 +19,13 @@ from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.items import ToolCall
 from duologue.conversation.session_setup import SessionParams
 from duologue.conversation.updates import (
+    BackgroundTaskUpdate,
     InfoUpdate,
     Location,
     MessageChunk,
     MessageUpdate,
     Role,
+    SubagentUpdate,
     ToolCallUpdate,
     Update,
     UsageUpdate,
@@ -63,6 +65,8 @@ class ClientSession(SessionControls):
         self.is_open = True
         self.lost_reason: str | None = None
         self.late_updates = 0
+        self._parent: ClientSession | None = None
+        """The session whose subagent works in this one."""
         self._params = params
         self._is_replaying = False
         """True while a reopened session receives again what it received before."""
@@ -114,6 +118,11 @@ class ClientSession(SessionControls):
     def is_interrupted(self) -> bool:
         """True if the agent was lost during the last turn."""
         return self._prompts.is_interrupted
+
+    @property
+    def children(self) -> dict[str, ClientSession]:
+        """Sessions that the agent itself opened for subagents of this one, by id (unstable)."""
+        return {each.id: each for each in self.agent._request_handler.sessions.values() if each._parent is self}
 
     @property
     def state(self) -> str:
@@ -254,12 +263,12 @@ class ClientSession(SessionControls):
 
     async def _reopen(self) -> None:
         self._must_be_open()
+        await self._lose_work()
         try:
             await reopen(self)
         except SessionLost as error:
             self.lost_reason, self.is_open = str(error), False
-            self._close_subscribers()
-            await self.agent._request_handler.remove(self.id)
+            await self._end()
             raise
 
     # --- events
@@ -318,7 +327,9 @@ class ClientSession(SessionControls):
             self._usage_counter.add_update(update, is_in_turn=self.is_busy)
         is_late = update.is_of_turn and self._prompts.running is None and self._count_late()
         self._publish(event_of(update, changed, raw, is_late))
-        if type(update) is InfoUpdate:
+        if type(update) is SubagentUpdate:
+            self.agent._request_handler.add_child(self, update.session_id)
+        elif type(update) is InfoUpdate:
             self._run_id = run_id_in(self.agent._steering, update, self._run_id)
             if (turn := self._prompts.running) is not None:
                 turn._on_steerable()
@@ -329,6 +340,13 @@ class ClientSession(SessionControls):
                     path=location.path, line=location.line, tool_call_id=update.tool_call_id, raw=raw, is_late=is_late
                 )
             )
+
+    async def _lose_work(self) -> None:
+        """End the children and the background tasks, which an agent that was started again does not have."""
+        await self._end_children()
+        for task in self.background_tasks:
+            if not task.is_over:
+                self._apply_update(BackgroundTaskUpdate(task_id=task.task_id, state="lost"), b"")
 
     def _publish(self, event: Event) -> None:
         """Pass an event to the subscribers and to the running turn."""
@@ -351,8 +369,18 @@ class ClientSession(SessionControls):
         except (ResourceNotFound, MethodNotFound, ConnectionLost):
             pass
         finally:
-            self._close_subscribers()
-            await self.agent._request_handler.remove(self.id)
+            await self._end()
+
+    async def _end(self) -> None:
+        """Accept nothing more of this session and its children; their events end."""
+        self.is_open = False
+        self._close_subscribers()
+        await self.agent._request_handler.remove(self.id)
+        await self._end_children()
+
+    async def _end_children(self) -> None:
+        for child in self.children.values():
+            await child._end()
 
     async def _close_at_agent(self) -> None:
         for turn in self._prompts.abandoned_turns():

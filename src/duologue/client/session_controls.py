@@ -10,7 +10,7 @@ from msgspec import structs
 
 from duologue.client.supervisor import MODE, MODEL, UserSettings
 from duologue.conversation.content import TextContent
-from duologue.conversation.items import Terminal, ToolCall
+from duologue.conversation.items import BackgroundTask, Terminal, ToolCall
 from duologue.conversation.settings import ConfigOption, Modes
 from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import AvailableCommand, SettingsUpdate
@@ -93,6 +93,24 @@ class SessionControls:
         """Work that goes on in addition to the turn, which only agents of version 2 report."""
         reported = self.transcript.state
         return [] if reported is None else reported.background or []
+
+    @property
+    def background_tasks(self) -> list[BackgroundTask]:
+        """Work that goes on between turns, and such work that has ended, oldest first, if the agent reports it."""
+        return list(self.transcript.background_tasks.values())
+
+    async def stop_task(self, task_id: str) -> bool:
+        """Stop one background task (unstable); return False if it has already ended, or the agent did not stop it.
+
+        The event of its end arrives like any other, before or after the response.
+
+        Raises:
+            MethodNotFound: The agent does not offer to stop this one (`task.can_stop`).
+        """
+        task = self.transcript.background_tasks.get(task_id)
+        if task is None or not task.can_stop:
+            raise MethodNotFound(f"the agent does not offer to stop a background task {task_id!r}")
+        return not task.is_over and await self._request(lambda proxy: proxy.stop_task(self.id, task_id))
 
     def _apply_model(self, model_id: str) -> None:
         """Store the model that was set at an agent that has models and no config options."""

@@ -193,6 +193,49 @@ class Subagent(Received, frozen=True, kw_only=True):
     additional_directories: list[str] = []
     meta: JsonObject | None = None
 
+    @property
+    def is_idle(self) -> bool:
+        """True if it has ended its work."""
+        return self.state is not None and self.state.get("state") == "idle"
+
+
+class BackgroundTask(Received, frozen=True, kw_only=True):
+    """Work of the agent that goes on between turns, as far as the agent has reported it.
+
+    Attributes:
+        task_id: Its id.
+        title: What it is, for a person.
+        kind: `shell`, `task` or another word of the agent.
+        description: What it does.
+        state: `running`, `paused`, `completed`, `failed` or `stopped`; `lost` if its agent was lost; or a newer word.
+        summary: What it has done so far, or how it ended.
+        can_stop: The agent offers to stop it.
+        tool_call_id: The tool call that started it.
+        output_file: The file that the agent writes its output to.
+        other: What else the agent sent with the last update that had more.
+    """
+
+    task_id: str
+    title: str = ""
+    kind: str = "task"
+    description: str = ""
+    state: str = "running"
+    summary: str | None = None
+    can_stop: bool = False
+    tool_call_id: str | None = None
+    output_file: str | None = None
+    other: JsonObject | None = None
+    meta: JsonObject | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """True if it has ended."""
+        return self.state in TASK_ENDS
+
+
+TASK_ENDS = ("completed", "failed", "stopped", "lost")
+"""The states of a background task that has ended."""
+
 
 class Usage(Received, frozen=True, kw_only=True):
     """Use of the context window (tokens), and the cost of the session."""

@@ -19,6 +19,7 @@ from duologue.conversation.content import TextContent, merge_text
 from duologue.conversation.fields import convert_fields, patched_fields
 from duologue.conversation.item_index import ITEM_BYTES, ItemIndex, Key, drop_oldest
 from duologue.conversation.items import (
+    BackgroundTask,
     Compaction,
     Item,
     Message,
@@ -34,6 +35,7 @@ from duologue.conversation.settings import ConfigOption, Mode, Modes
 from duologue.conversation.tool_fields import tool_fields
 from duologue.conversation.updates import (
     AvailableCommand,
+    BackgroundTaskUpdate,
     CommandsUpdate,
     CompactionChunk,
     CompactionUpdate,
@@ -61,7 +63,8 @@ MAX_TRANSCRIPT_BYTES = 16 * 1024 * 1024
 """Memory for one session: more text than any model reads, and as much as may wait for a reader."""
 
 T = TypeVar("T", Compaction, SessionMessage, ToolCall)
-Changed = Item | Plan | Subagent | Terminal | Usage | None
+W = TypeVar("W", Subagent, BackgroundTask)
+Changed = BackgroundTask | Item | Plan | Subagent | Terminal | Usage | None
 
 
 class Transcript:
@@ -76,6 +79,7 @@ class Transcript:
         updated_at: When the session was last changed, as the agent sent it.
         usage: Use of the context window, and the cost.
         subagents: The sessions that this one started, by id.
+        background_tasks: Work that goes on between turns, by id, if the agent reports it.
         state: The state of the session, if the agent sends it.
         dropped: How many of the oldest items, terminals, plans and subagents were dropped to stay within the limit.
 
@@ -101,6 +105,7 @@ class Transcript:
         self.updated_at: str | None = None
         self.usage: Usage | None = None
         self.subagents: dict[str, Subagent] = {}
+        self.background_tasks: dict[str, BackgroundTask] = {}
         self.state: StateUpdate | None = None
         self._terminals: dict[str, TerminalBuffer] = {}
 
@@ -163,7 +168,7 @@ class Transcript:
         return None if item is None else item.message
 
     def apply(self, update: Update) -> Changed:
-        """Apply one update; return the changed item, plan, terminal, subagent or usage, if it changed one."""
+        """Apply one update; return the changed item, plan, terminal, subagent, task or usage, if it changed one."""
         if isinstance(update, MessageChunk):
             self._chunk(update)
             return None
@@ -194,8 +199,8 @@ class Transcript:
                 return self._compaction(update)
             case SessionMessageUpdate() | SessionMessageChunk():
                 return self._session_message(update)
-            case SubagentUpdate():
-                return self._subagent(update)
+            case SubagentUpdate() | BackgroundTaskUpdate():
+                return self._other_work(update)
             case _:
                 self._apply_to_session(update, size)
         return None
@@ -345,13 +350,11 @@ class Transcript:
             return self._put(key, before, content=merge_text([*before.content, change.content]))
         return self._put(key, before, meta=patched_meta(before.meta, change.meta), **patched_fields(change, fresh))
 
-    def _subagent(self, change: SubagentUpdate) -> Subagent:
-        fresh = Subagent(session_id=change.session_id)
-        before = self.subagents.get(change.session_id, fresh)
-        meta = patched_meta(before.meta, change.meta)
-        after = structs.replace(before, meta=meta, **patched_fields(change, fresh))
-        self.subagents[change.session_id] = after
-        return after
+    def _other_work(self, change: SubagentUpdate | BackgroundTaskUpdate) -> Subagent | BackgroundTask:
+        if isinstance(change, SubagentUpdate):
+            subagent = Subagent(session_id=change.session_id)
+            return _patch(self.subagents, change.session_id, subagent, change)
+        return _patch(self.background_tasks, change.task_id, BackgroundTask(task_id=change.task_id), change)
 
     def _get_or_add(self, key: Key, fresh: T) -> T:
         found = self._items.get(key)
@@ -368,8 +371,16 @@ class Transcript:
 
     def _drop_oldest(self, size: int) -> None:
         """Drop the oldest items to make space for an update of this size."""
-        others: list[dict[Any, Any]] = [self._terminals, self.plans, self.subagents]
+        others: list[dict[Any, Any]] = [self._terminals, self.plans, self.subagents, self.background_tasks]
         used, dropped = drop_oldest(self._items, others, int(self._max_bytes))
         self._added = used + size
         self.dropped += dropped
         self._recent = None
+
+
+def _patch(table: dict[str, W], key: str, fresh: W, change: SubagentUpdate | BackgroundTaskUpdate) -> W:
+    """Apply a patch to the entry of a table, or to a fresh one, and return it."""
+    before = table.get(key, fresh)
+    meta = patched_meta(before.meta, change.meta)
+    table[key] = after = structs.replace(before, meta=meta, **patched_fields(change, fresh))
+    return after

@@ -299,6 +299,26 @@ class SubagentUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=
     additional_directories: list[str] | None | UnsetType = UNSET
 
 
+class BackgroundTaskUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="background_task"):
+    """Work of the agent that goes on between turns, and its state; fields that are not set stay."""
+
+    capability = "background_tasks"
+    is_state = True
+    is_stored = False
+
+    task_id: str
+    is_new: bool = False
+    title: str | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    state: str | UnsetType = UNSET
+    summary: str | UnsetType = UNSET
+    can_stop: bool | UnsetType = UNSET
+    tool_call_id: str | UnsetType = UNSET
+    output_file: str | UnsetType = UNSET
+    other: JsonObject | UnsetType = UNSET
+
+
 class SessionMessageUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="session_message"):
     """A message between two sessions of one agent."""
 
@@ -354,6 +374,7 @@ Update: TypeAlias = (
     | CompactionUpdate
     | CompactionChunk
     | SubagentUpdate
+    | BackgroundTaskUpdate
     | SessionMessageUpdate
     | SessionMessageChunk
     | UnrecognizedUpdate

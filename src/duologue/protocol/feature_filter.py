@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from duologue.errors import MethodNotFound
+from duologue.protocol.background_tasks import STOP_TASK
 from duologue.schema.base import Method, Notification
 from duologue.schema.fields import Field, fields_of
 from duologue.schema.lenient_errors import is_array
@@ -34,6 +35,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
         "SessionInfo.archived",
     ),
     "auth_status": ("auth/status", "auth/status_update", "AgentAuthCapabilities.status"),
+    "background_tasks": (STOP_TASK,),
     "fork": ("session/fork", "SessionCapabilities.fork"),
     "mcp_over_acp": ("mcp/message", "McpCapabilities.acp", "McpServerAcp"),
     "plan": ("ClientCapabilities.plan", "PlanUpdate", "PlanRemoved", "PlanFile", "PlanMarkdown"),

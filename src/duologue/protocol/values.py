@@ -42,6 +42,8 @@ class ClientCapabilities(Struct, frozen=True, kw_only=True):
     compaction: bool = False
     named_plans: bool = False
     subagents: bool = False
+    background_tasks: bool = False
+    """The client shows background tasks; declared in `_meta` of the capabilities, in every version."""
     forms: bool = False
     urls: bool = False
     terminal_login: bool = False
@@ -96,6 +98,8 @@ class AgentCapabilities(Struct, frozen=True, kw_only=True):
     providers: bool = False
     steering: bool = False
     """Text can be sent into a running turn; advertised in `_meta` of the answer to `initialize`, in every version."""
+    background_tasks: bool = False
+    """Background tasks are reported and can be stopped; advertised where `steering` is, to clients that show them."""
     meta: JsonObject | None = None
 
 

@@ -5,7 +5,7 @@
 | consecutive chunks of one message | one chunk, up to 64 KiB of text |
 | a tool call, a terminal, a compaction, a subagent, a message between sessions | once, as it ended, where it began |
 | plan, commands, mode, settings, title, usage | once, in its last state, where it was last sent |
-| notice, state | never stored: they are temporary |
+| notice, state, background task | never stored: they are temporary |
 | everything else | unchanged |
 """
 

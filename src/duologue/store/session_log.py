@@ -94,7 +94,7 @@ class SessionLog:
         await self.aclose()
 
     def append(self, update: Update) -> None:
-        """Add an update; `commit` waits until it is written. Notices and states are not stored.
+        """Add an update; `commit` waits until it is written. Notices, states and background tasks are not stored.
 
         Raises:
             EncodeError: The update cannot be encoded as JSON.

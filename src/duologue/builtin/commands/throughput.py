@@ -7,6 +7,7 @@ import math
 from contextlib import suppress
 
 from duologue import Turn
+from duologue.agent.background_task import BackgroundTaskHandle
 from duologue.builtin.settings import BuiltinSettings
 from duologue.builtin.slash_command import command, number_in, seconds_in
 from duologue.conversation.content import TextContent
@@ -105,19 +106,25 @@ async def stubborn(turn: Turn[BuiltinSettings], argument: str) -> None:
         raise
 
 
-@command("background", "Say something after the turn has ended", shows="updates between turns", hint="[seconds]")
+@command(
+    "background",
+    "Say something after the turn has ended",
+    shows="updates between turns, a background task (unstable)",
+    hint="[seconds]",
+)
 async def background(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Send a message a moment after the turn has ended."""
+    """Send a message a moment after the turn has ended, from a background task that can be stopped."""
     session = turn.session
     seconds = seconds_in(argument, 0.2, 3600.0)
 
-    async def send_later() -> None:
+    async def send_later(task: BackgroundTaskHandle) -> str:
         await asyncio.sleep(seconds)
         with suppress(ConnectionLost):
             text = TextContent("This came between turns.\n")
             await session.update(MessageChunk(role="agent", content=text, message_id=session.new_id("msg")))
+        return "said it"
 
-    session.tasks.start(send_later())
+    await session.run_in_background(f"Say something after {seconds:g} s", send_later)
     await turn.say("I go on after this turn.\n")
 
 

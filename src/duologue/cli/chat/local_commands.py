@@ -27,6 +27,7 @@ LOCAL_COMMANDS = {
     "queue": ("", "list the prompts that wait until the turn has ended"),
     "edit": ("[N] [TEXT]", "edit a queued prompt, the last one without N; with TEXT, replace it"),
     "drop": ("[N]", "drop a queued prompt, the last one without N; `:drop all` drops them all"),
+    "stop": ("[N]", "list the background tasks of the agent, or stop one"),
     "usage": ("", "show how full the context is, and the tokens and cost so far"),
     "cancel": ("", "cancel the turn (or press Ctrl-C), or work of the agent between turns"),
     "quit": ("", "exit (or press Ctrl-D)"),

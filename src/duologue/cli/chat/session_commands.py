@@ -61,6 +61,8 @@ class SessionCommands:
                 say("".join(lines) or "the agent has no stored session of this directory\n")
             case "usage":
                 say(usage_text(session.usage))
+            case "stop":
+                say(await _stop_task(session, argument))
             case "resume":
                 return await self._resume(agent, session, argument)
             case _:
@@ -96,3 +98,19 @@ class SessionCommands:
         async with self._editor.suspended():
             chosen = await Menu(self._reader, names, {}, {"q": "for none"}).choose()
         return [sessions[chosen]] if isinstance(chosen, int) else []
+
+
+async def _stop_task(session: ClientSession, number: str) -> str:
+    """Stop the background task with this number; without one, list those that have not ended. Return what to show.
+
+    Raises:
+        UsageError: No task has the number.
+    """
+    tasks = {str(number): task for number, task in enumerate(session.background_tasks, 1) if not task.is_over}
+    if not number:
+        lines = (f"  {key}. {escape_line(task.title or task.task_id)}\n" for key, task in tasks.items())
+        return "".join(lines) or "no background task is running\n"
+    if number not in tasks:
+        raise UsageError(f"no running background task has the number {escape_line(number)}; `:stop` lists them")
+    is_stopped = await session.stop_task(tasks[number].task_id)
+    return "stopped\n" if is_stopped else "not stopped: the agent answers that it does not run, or goes on\n"

@@ -15,7 +15,7 @@ from duologue.cli.console.live_output import LiveOutput, end_of
 from duologue.cli.console.markdown import Draft, text_writer_for
 from duologue.cli.console.safe_output import Style, safe
 from duologue.cli.console.shown_text import BoundedDict, ShownText
-from duologue.cli.console.summaries import TurnSummary, describe_content, title_of
+from duologue.cli.console.summaries import TurnSummary, describe_content, title_of, work_line
 from duologue.cli.exit_codes import ExitCode
 from duologue.client.services.terminals import Terminals
 from duologue.conversation import items
@@ -212,9 +212,9 @@ class ConsoleOutput:
                 self._line(f"mode: {escape_line(event.mode_id)}", DIM)
             case Compaction():
                 self._line(f"compacting the context: {escape_line(event.error or event.status)}", DIM)
-            case Subagent():
-                state = (event.state or {}).get("state", "")
-                self._line(f"subagent {escape_line(event.title or event.session_id)}: {escape_line(str(state))}", DIM)
+            case Subagent() | items.BackgroundTask():
+                if line := work_line(event, self._states):
+                    self._line(line, DIM)
             case StallDetected():
                 self._line(f"no activity for {event.seconds:g} s", YELLOW)
             case UnknownUpdate():

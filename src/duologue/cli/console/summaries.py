@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -14,7 +15,7 @@ from duologue.client.permissions.command_line import join, shell_line
 from duologue.client.permissions.tool_input import read_input
 from duologue.client.turn import ClientTurn
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink
-from duologue.conversation.items import ToolCall
+from duologue.conversation.items import BackgroundTask, Subagent, ToolCall
 from duologue.sanitize import escape_line
 from duologue.usage.amounts import SessionUsage, TurnUsage
 
@@ -91,3 +92,16 @@ def describe_content(content: Content) -> str:
             return escape_line(content.uri)
         case _:
             return "unknown content"
+
+
+def work_line(work: Subagent | BackgroundTask, shown: MutableMapping[str, tuple[str, str]]) -> str:
+    """Return the state of a subagent or background task in one line; empty if `shown` has it already."""
+    if isinstance(work, Subagent):
+        key, line = work.session_id, f"subagent {work.title or work.session_id}: {(work.state or {}).get('state', '')}"
+    else:
+        summary = f" ({work.summary})" if work.summary and work.is_over else ""
+        key, line = work.task_id, f"background task {work.title or work.task_id}: {work.state}{summary}"
+    if shown.get(key) == ("", line):
+        return ""
+    shown[key] = ("", line)
+    return escape_line(line)

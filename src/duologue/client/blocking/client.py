@@ -25,6 +25,7 @@ from duologue.client.prompt import Attachment
 from duologue.client.session import ClientSession
 from duologue.client.target import Target
 from duologue.client.turn import ClientTurn
+from duologue.conversation.items import BackgroundTask
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.settings import ConfigOption, Modes
 from duologue.conversation.transcript import Transcript
@@ -67,6 +68,7 @@ class BlockingSession(Blocking[ClientSession]):
     late_updates = Forwarded[int]()
     state = Forwarded[str]()
     background = Forwarded[list[BackgroundWork]]()
+    background_tasks = Forwarded[list[BackgroundTask]]()
     commands = Forwarded[list[AvailableCommand]]()
     location = Forwarded[Location | None]()
     transcript = Forwarded[Transcript]()
@@ -82,6 +84,7 @@ class BlockingSession(Blocking[ClientSession]):
     cancel = blocking(ClientSession.cancel)
     cancel_tool_call = blocking(ClientSession.cancel_tool_call)
     cancel_terminal = blocking(ClientSession.cancel_terminal)
+    stop_task = blocking(ClientSession.stop_task)
     set_mode = blocking(ClientSession.set_mode)
     set_model = blocking(ClientSession.set_model)
     set_option = blocking(ClientSession.set_option)
@@ -98,6 +101,11 @@ class BlockingSession(Blocking[ClientSession]):
 
     def _repr_markdown_(self) -> str:
         return self._call(self._wrapped._repr_markdown_)
+
+    @property
+    def children(self) -> dict[str, BlockingSession]:
+        """Sessions that the agent itself opened for subagents of this one, by id (unstable)."""
+        return {key: BlockingSession(self._thread, child) for key, child in self._wrapped.children.items()}
 
     def last_message_text(self) -> str:
         """Return the last message of the agent as plain text."""

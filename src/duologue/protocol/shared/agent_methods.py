@@ -10,16 +10,20 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from msgspec import structs
+
+from duologue.conversation.content import JsonObject
 from duologue.conversation.fields import convert_fields
 from duologue.conversation.session_setup import SessionParams
 from duologue.conversation.settings import ConfigOption
 from duologue.errors import ConnectionLost, MethodNotFound
+from duologue.protocol.background_tasks import STOP_TASK, StopTaskRequest, StopTaskResponse, with_tasks_declared
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.meta import RequestMeta, handled_request, with_meta
 from duologue.protocol.shared.client_proxy import auth_status_to_wire
 from duologue.protocol.shared.session_setup import session_info_to_wire
-from duologue.protocol.steering import STEERING, SteerResponse, answer_to_wire
-from duologue.protocol.values import AgentCapabilities, Provider, SessionOpened
+from duologue.protocol.steering import STEERING, STEERING_META, SteerResponse, answer_to_wire
+from duologue.protocol.values import AgentCapabilities, ClientCapabilities, Provider, SessionOpened
 from duologue.runtime.handlers import Context, Handlers
 from duologue.runtime.tasks import TaskScope
 from duologue.schema.base import Method, Notification, Other
@@ -84,6 +88,7 @@ class AgentMethods(ABC):
             (None, schema.SESSION_CANCEL, self._cancel),
             (None, schema.SESSION_SET_CONFIG_OPTION, self._set_option),
             ("steering", Method(STEERING, schema.PromptRequest, SteerResponse, stable=False), self._steer),
+            ("background_tasks", Method(STOP_TASK, StopTaskRequest, StopTaskResponse, stable=False), self._stop_task),
             ("fork", schema.SESSION_FORK, self._fork),
             ("delete", schema.SESSION_DELETE, self._delete),
             ("archive", schema.SESSION_ARCHIVE, self._archive),
@@ -96,6 +101,16 @@ class AgentMethods(ABC):
             ("providers", schema.PROVIDERS_SET, self._set_provider),
             ("providers", schema.PROVIDERS_DISABLE, self._disable_provider),
         ]
+
+    def _switched_on(self, capabilities: ClientCapabilities) -> ClientCapabilities:
+        """Return the capabilities of a client without background tasks if they are not switched on here."""
+        is_on = capabilities.background_tasks and self._filter.allows("background_tasks")
+        return structs.replace(capabilities, background_tasks=is_on)
+
+    def _advertised_meta(self, client: ClientCapabilities, agent: AgentCapabilities) -> JsonObject | None:
+        """Return `_meta` of the answer to `initialize`, which advertises the extensions."""
+        meta = STEERING_META if agent.steering else None
+        return with_tasks_declared(meta) if agent.background_tasks and client.background_tasks else meta
 
     def _with_meta(self, handler: Handler) -> Handler:
         """Wrap a handler so that the agent sees the `_meta` of the request and can add to that of the answer."""
@@ -201,6 +216,9 @@ class AgentMethods(ABC):
     async def _steer(self, context: Context, params: Any) -> SteerResponse:
         prompt = self.content.blocks_from_wire(params.prompt)
         return answer_to_wire(await self._agent.steer(params.session_id, prompt, params.meta), params.meta)
+
+    async def _stop_task(self, context: Context, params: StopTaskRequest) -> StopTaskResponse:
+        return StopTaskResponse(stopped=await self._agent.stop_task(params.session_id, params.async_task_id))
 
     async def _delete(self, context: Context, params: Any) -> Any:
         await self._agent.delete_session(params.session_id)

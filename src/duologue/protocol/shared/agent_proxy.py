@@ -11,6 +11,7 @@ from duologue.conversation.fields import convert_fields
 from duologue.conversation.session_setup import Implementation, SessionInfo, SessionParams
 from duologue.conversation.settings import ConfigOption
 from duologue.errors import MethodNotFound, RequestError
+from duologue.protocol.background_tasks import STOP_TASK, StopTaskRequest
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.meta import OutgoingMeta, current_attachment, with_attachment
 from duologue.protocol.shared.session_setup import session_info_from_wire, session_params_to_wire
@@ -254,6 +255,12 @@ class AgentProxy(ABC):
                 raise
             return SteerAnswer("prompt_required", error.message)
         return answer_from_wire(spelling, answer)
+
+    async def stop_task(self, session_id: str, task_id: str) -> bool:
+        """Stop a background task; return False if it was not running."""
+        request = StopTaskRequest(session_id=session_id, async_task_id=task_id)
+        method: Method[StopTaskRequest, JsonObject] = Method(STOP_TASK, StopTaskRequest, dict[str, Any], in_order=True)
+        return (await self._request(method, request)).get("stopped") is True
 
     @abstractmethod
     async def cancel(self, session_id: str) -> None: ...

@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from duologue.protocol.background_tasks import declares_tasks, with_tasks_declared
 from duologue.protocol.values import (
     AGENT_CAPABILITIES,
     CLIENT_CAPABILITIES,
@@ -31,7 +32,10 @@ _TABLES: dict[type[AgentCapabilities | ClientCapabilities], tuple[Capability, ..
 
 def capabilities_to_wire(capabilities: AgentCapabilities | ClientCapabilities, target: type[M], version: int) -> M:
     """Build the capabilities object of one version; what it cannot advertise is left out."""
-    tree: JsonObject = {} if capabilities.meta is None else {"_meta": capabilities.meta}
+    meta = capabilities.meta
+    if isinstance(capabilities, ClientCapabilities) and capabilities.background_tasks:
+        meta = with_tasks_declared(meta)
+    tree: JsonObject = {} if meta is None else {"_meta": meta}
     for row in _TABLES[type(capabilities)]:
         if row[version] not in ("", IMPLIED) and getattr(capabilities, row.name):
             path, _, value = row[version].partition("=")
@@ -56,10 +60,10 @@ def _build(kind: type[M], tree: JsonObject) -> M:
 def capabilities_from_wire(wire: Model, target: type[C], version: int) -> C:
     """Read the capabilities object of one version; what it cannot advertise has its default."""
     tree: JsonObject = msgspec.to_builtins(wire)
-    return target(
-        **{row.name: _is_advertised(tree, row[version]) for row in _TABLES[target] if row[version]},
-        meta=tree.get("_meta"),
-    )
+    flags = {row.name: _is_advertised(tree, row[version]) for row in _TABLES[target] if row[version]}
+    if target is ClientCapabilities:
+        flags["background_tasks"] = declares_tasks(tree.get("_meta"))
+    return target(**flags, meta=tree.get("_meta"))
 
 
 def _is_advertised(tree: JsonObject, cell: str) -> bool:

@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from duologue.conversation import updates as u
 from duologue.conversation.fields import convert_fields
 from duologue.conversation.work_state import TokenUsage
+from duologue.protocol.background_tasks import extension_from_wire
 from duologue.schema.base import Model, Other
 from duologue.schema.lenient_errors import is_array
 
@@ -71,7 +72,7 @@ class UpdateConverter:
             schema.ConfigOptionUpdate: self._settings_from_wire,
             schema.UsageUpdate: self._usage_from_wire,
             schema.SubagentUpdate: self._subagent_from_wire,
-            Other: lambda update: u.UnrecognizedUpdate(tag=update.tag, fields=dict(update)),
+            Other: extension_from_wire,
             **from_wire,
         }
 

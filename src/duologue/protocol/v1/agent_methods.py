@@ -12,7 +12,6 @@ from duologue.errors import InvalidParams
 from duologue.protocol.shared.agent_methods import AgentMethods, Route
 from duologue.protocol.shared.session_setup import implementation_from_wire, session_params_from_wire
 from duologue.protocol.shared.updates import token_usage_to_wire
-from duologue.protocol.steering import STEERING_META
 from duologue.protocol.v1 import content, settings
 from duologue.protocol.v1.client_proxy import V1ClientProxy
 from duologue.protocol.v1.session_setup import (
@@ -46,9 +45,8 @@ class V1AgentMethods(AgentMethods):
 
     async def _initialize(self, context: Context, params: v1.InitializeRequest) -> v1.InitializeResponse:
         client = implementation_from_wire(params.client_info)
-        capabilities = client_capabilities_from_wire(
-            self._filter.strip(params.client_capabilities) or v1.ClientCapabilities()
-        )
+        read = client_capabilities_from_wire(self._filter.strip(params.client_capabilities) or v1.ClientCapabilities())
+        capabilities = self._switched_on(read)
         self._client = V1ClientProxy(context.connection, client, capabilities, self._filter)
         result = await self._agent.initialize(client, capabilities, self._client)
         self.unregister(result.capabilities)
@@ -62,7 +60,7 @@ class V1AgentMethods(AgentMethods):
             agent_capabilities=agent_capabilities_to_wire(result.capabilities),
             auth_methods=methods,
             agent_info=implementation_to_wire(result.info),
-            meta=STEERING_META if result.capabilities.steering else None,
+            meta=self._advertised_meta(capabilities, result.capabilities),
         )
 
     def _own_routes(self) -> list[Route]:

@@ -9,6 +9,7 @@ import msgspec
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.session_setup import Implementation, SessionParams
 from duologue.errors import ProtocolViolation
+from duologue.protocol.background_tasks import declares_tasks
 from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.shared.session_setup import implementation_from_wire
 from duologue.protocol.shared.updates import token_usage_from_wire
@@ -75,9 +76,10 @@ class V1AgentProxy(AgentProxy):
 
     def read_answer(self, answer: legacy.InitializeResponse) -> InitializeResult:
         """Read the answer to `initialize`."""
+        capabilities = agent_capabilities_from_wire(answer.agent_capabilities)
         return InitializeResult(
             info=implementation_from_wire(answer.agent_info),
-            capabilities=agent_capabilities_from_wire(answer.agent_capabilities),
+            capabilities=msgspec.structs.replace(capabilities, background_tasks=declares_tasks(answer.meta)),
             auth_methods=[auth_method_from_wire(method) for method in answer.auth_methods],
             steering=spelling_of(msgspec.to_builtins(answer)),
         )

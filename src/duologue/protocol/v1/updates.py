@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from duologue.conversation import updates as u
 from duologue.conversation.fields import convert_fields
+from duologue.protocol.background_tasks import task_to_wire
 from duologue.protocol.shared.updates import (
     UpdateConverter,
     plan_content_to_wire,
@@ -144,6 +145,7 @@ converter = UpdateConverter(
         u.PlanUpdate: _plan_to_wire,
         u.CommandsUpdate: _commands_to_wire,
         u.ModeUpdate: lambda update: convert_fields(update, v1.CurrentModeUpdate, current_mode_id=update.mode_id),
+        u.BackgroundTaskUpdate: task_to_wire,
     },
     from_wire={
         v1.AgentMessageChunk: partial(_chunk_from_wire, "agent"),

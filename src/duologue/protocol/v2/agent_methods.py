@@ -12,7 +12,6 @@ from duologue.errors import ConnectionLost, InvalidParams, RequestCancelled, Req
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.shared.agent_methods import AgentMethods, Route
 from duologue.protocol.shared.session_setup import implementation_from_wire, session_params_from_wire
-from duologue.protocol.steering import STEERING_META
 from duologue.protocol.v2 import content, settings
 from duologue.protocol.v2.client_proxy import V2ClientProxy
 from duologue.protocol.v2.session_setup import (
@@ -47,7 +46,8 @@ class V2AgentMethods(AgentMethods):
 
     async def _initialize(self, context: Context, params: v2.InitializeRequest) -> v2.InitializeResponse:
         client = implementation_from_wire(params.info)
-        offered = client_capabilities_from_wire(params.capabilities, subagents=self._filter.allows("subagents"))
+        read = client_capabilities_from_wire(params.capabilities, subagents=self._filter.allows("subagents"))
+        offered = self._switched_on(read)
         self._client = V2ClientProxy(context.connection, client, offered, self._filter)
         result = await self._agent.initialize(client, offered, self._client)
         self.unregister(result.capabilities)
@@ -64,7 +64,7 @@ class V2AgentMethods(AgentMethods):
             info=implementation_to_wire(result.info),
             capabilities=capabilities,
             auth_methods=[auth_method_to_wire(method) for method in methods],
-            meta=STEERING_META if result.capabilities.steering else None,
+            meta=self._advertised_meta(offered, result.capabilities),
         )
 
     def _own_routes(self) -> list[Route]:

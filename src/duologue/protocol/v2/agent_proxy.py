@@ -12,6 +12,7 @@ from duologue.conversation.session_setup import Implementation, SessionParams
 from duologue.conversation.settings import ConfigOption
 from duologue.conversation.updates import StateUpdate
 from duologue.errors import DowngradeRequired, ProtocolViolation, error_for_code
+from duologue.protocol.background_tasks import declares_tasks
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.shared.session_setup import implementation_from_wire
@@ -115,9 +116,10 @@ class V2AgentProxy(AgentProxy):
                 f"the agent uses protocol version {version!r} and this client version 2; update the older of the two"
             )
         read = decode(v2.InitializeResponse, msgspec.json.encode(answer))
+        found = agent_capabilities_from_wire(read.capabilities, has_auth_methods=bool(read.auth_methods))
         return InitializeResult(
             info=implementation_from_wire(read.info),
-            capabilities=agent_capabilities_from_wire(read.capabilities, has_auth_methods=bool(read.auth_methods)),
+            capabilities=msgspec.structs.replace(found, background_tasks=declares_tasks(read.meta)),
             auth_methods=[auth_method_from_wire(method) for method in read.auth_methods],
             steering=spelling_of(answer),
         )

@@ -14,6 +14,7 @@ from duologue.conversation.message_ids import MessageIds
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.updates import (
     UNSET,
+    BackgroundTaskUpdate,
     MessageChunk,
     MessageUpdate,
     ModeUpdate,
@@ -96,11 +97,12 @@ class V2ClientProxy(ClientProxy):
         feature_filter: FeatureFilter,
     ) -> None:
         super().__init__(connection, info, capabilities, feature_filter)
+        self._unsent = (ModeUpdate,) if capabilities.background_tasks else (ModeUpdate, BackgroundTaskUpdate)
         self._ids: dict[str, MessageIds] = {}
         self._trackers: dict[str, _StateTracker] = {}
 
     def update(self, session_id: str, update: Update) -> Coroutine[Any, Any, None]:
-        if isinstance(update, ModeUpdate) or (isinstance(update, SettingsUpdate) and not update.settings):
+        if isinstance(update, self._unsent) or (isinstance(update, SettingsUpdate) and not update.settings):
             return nothing()  # modes are config options, and all of those are sent together
         if isinstance(update, PlanRemovedUpdate) and not self._filter.allows("plan"):
             update = PlanUpdate(plan_id=update.plan_id, entries=[])  # an empty plan stands for a removed one

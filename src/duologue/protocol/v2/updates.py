@@ -13,6 +13,7 @@ from msgspec import UNSET, structs, to_builtins
 
 from duologue.conversation import updates as u
 from duologue.conversation.fields import convert_fields
+from duologue.protocol.background_tasks import extension_from_wire, task_to_wire
 from duologue.protocol.shared.updates import (
     UpdateConverter,
     patch,
@@ -108,7 +109,7 @@ def _other_from_wire(update: Other) -> u.Update:
     """Read an update of an unknown kind; an unknown state is a state, and is not idle."""
     if update.tag == "state_update" and isinstance(update.get("state"), str):
         return u.StateUpdate(state=update["state"], other=dict(update))
-    return u.UnrecognizedUpdate(tag=update.tag, fields=dict(update))
+    return extension_from_wire(update)
 
 
 # --- commands
@@ -162,6 +163,7 @@ converter = UpdateConverter(
         u.PlanUpdate: _plan_to_wire,
         u.CommandsUpdate: _commands_update_to_wire,
         u.NoticeUpdate: _notice_to_wire,
+        u.BackgroundTaskUpdate: partial(task_to_wire, prefix="_"),
     },
     from_wire={
         v2.AgentMessageChunk: partial(_chunk_from_wire, "agent"),

@@ -211,6 +211,9 @@ class BridgeAgentHandler:
     async def steer(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> SteerAnswer:
         return await self._state.ask(self._agent.steer(session_id, prompt, meta, self._steering or STANDARD))
 
+    async def stop_task(self, session_id: str, task_id: str) -> bool:
+        return await self._state.ask(self._agent.stop_task(session_id, task_id))
+
     def cancel(self, session_id: str) -> None:
         self._state.session(session_id).cancel()
 
