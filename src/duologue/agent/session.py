@@ -104,7 +104,8 @@ class Session(Generic[S]):
         self._mcp: McpServers | None = None
         self._announced = asyncio.Event()
         self._buffered_updates: list[Update] = []
-        persistence.begin_with(self._saved_state)
+        if persistence.is_stored:
+            persistence.begin_with(self._saved_state)
 
     def __repr__(self) -> str:
         return f"<Session {self.id!r} in {self.cwd}>"
@@ -330,7 +331,8 @@ class Session(Generic[S]):
 
     def save(self) -> None:
         """Queue the current settings and state for storing; `commit` waits until they are stored."""
-        self._persistence.save(self._saved_state)
+        if self._is_stored:
+            self._persistence.save(self._saved_state)
 
     @property
     def _saved_state(self) -> SavedState:

@@ -138,7 +138,7 @@ class AgentSessions:
         opening = self._open_session(
             params, lambda arrived, late: self._request(lambda proxy: proxy.new_session(params, arrived, late))
         )
-        return AwaitableSession(_with_settings(opening, settings))
+        return AwaitableSession(_with_settings(opening, settings) if settings else opening)
 
     def load_session(
         self, session_id: str, cwd: str | Path = ".", **options: Unpack[SessionOptions]
@@ -163,7 +163,7 @@ class AgentSessions:
         settings = options.get("settings", {})
         params = self._session_params(cwd, **options)
         opening = self._reopen_session(session_id, params, lambda proxy: proxy.load_session(session_id, params), True)
-        return AwaitableSession(_with_settings(opening, settings))
+        return AwaitableSession(_with_settings(opening, settings) if settings else opening)
 
     def resume_session(
         self, session_id: str, cwd: str | Path = ".", **options: Unpack[SessionOptions]
@@ -190,7 +190,7 @@ class AgentSessions:
         opening = self._reopen_session(
             session_id, params, lambda proxy: proxy.resume_session(session_id, params), False
         )
-        return AwaitableSession(_with_settings(opening, settings))
+        return AwaitableSession(_with_settings(opening, settings) if settings else opening)
 
     def fork_session(
         self, session_id: str, cwd: str | Path = ".", **options: Unpack[SessionOptions]
@@ -225,7 +225,7 @@ class AgentSessions:
             ),
             has_history=True,
         )
-        return AwaitableSession(_with_settings(opening, settings or {}))
+        return AwaitableSession(_with_settings(opening, settings) if settings else opening)
 
     async def _reopen_session(
         self,

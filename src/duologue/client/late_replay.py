@@ -27,6 +27,7 @@ async def wait_for_late_replay(session: ClientSession) -> None:
     if has_replayed or not quirks_of(session.agent.info).replays_late:
         return
     activity = session.agent._request_handler.activity
+    activity.is_used = True
     end, last, quiet = monotonic() + MAX_SECONDS, activity.last(session.id), 0.0
     while quiet < QUIET_SECONDS and monotonic() < end:
         await asyncio.sleep(STEP_SECONDS)

@@ -71,7 +71,7 @@ def failure_in(meta: JsonObject | None, before: str | None = None) -> str | None
         meta: `_meta` of a message.
         before: Result of the message before, which stays if this one has no marker.
     """
-    for marker in FAILURES:
+    for marker in FAILURES if meta else ():
         value: Any = meta
         for key in marker.path:
             value = cast("JsonObject", value).get(key) if isinstance(value, dict) else None

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from functools import cached_property, partial
-from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import structs
@@ -222,7 +221,8 @@ class ClientRequestHandler:
         if session is None:
             self._drop_update()
             return
-        self.activity.times[session_id] = monotonic()
+        if self.activity.is_used:
+            self.activity.touch(session_id)
         session._on_text(role, message_id, text, raw)
 
     async def update(self, session_id: str, update: Update, raw: bytes) -> None:

@@ -334,11 +334,12 @@ class ClientTurn:
     async def _finish(self, raises: bool = True) -> None:
         """Wait for the end of the turn; if this wait is cancelled, cancel the turn."""
         assert self._task is not None
-        try:
-            await asyncio.wait({self._task})
-        except asyncio.CancelledError:
-            await self.cancel()
-            raise
+        if not self._task.done():
+            try:
+                await asyncio.wait({self._task})
+            except asyncio.CancelledError:
+                await self.cancel()
+                raise
         if not self._task.cancelled():
             self._task.result()
         elif self.stop_reason is None:

@@ -26,10 +26,12 @@ class ActivityTracker:
 
     Attributes:
         times: When each session was last active, by `time.monotonic`.
+        is_used: The times are needed; until then text of the agent, most of what it sends, is not recorded.
     """
 
     def __init__(self) -> None:
         self.times: dict[str, float] = {}
+        self.is_used = False
         self._waiting: Counter[str | None] = Counter()
 
     def touch(self, session_id: str) -> None:
@@ -70,6 +72,7 @@ class Watchdog:
     def __init__(self, seconds: float, activity: ActivityTracker, terminals: Terminals | None) -> None:
         self._seconds = seconds
         self._activity = activity
+        activity.is_used = True
         self._terminals = terminals
 
     async def watch(self, turn: ClientTurn) -> None:

@@ -69,10 +69,8 @@ HABITS: Sequence[UsageHabit] = (
 
 def habit_of(info: Implementation | None) -> UsageHabit | None:
     """Return the habit of the agent with this name and version; `None` if it is not known."""
-    if info is None:
-        return None
-    version = _parsed(info.version)
-    rows = [row for row in HABITS if row.agent == info.name]
+    rows = [] if info is None else [row for row in HABITS if row.agent == info.name]
+    version = _parsed(info.version) if info is not None and rows else ()
     return next((row for row in rows if _is_in(row, version)), None)
 
 

@@ -152,15 +152,18 @@ class AgentProxy(ABC):
         on_opened: Callable[[SessionOpened], None],
         on_late: Callable[[SessionOpened], object],
     ) -> SessionOpened:
+        read: list[SessionOpened] = []
+
         def on_result(answer: Any) -> None:
             opened = self._opened(answer)
             self._on_opened(opened)
             on_opened(opened)
+            read.append(opened)
 
-        answer = await self._request(
+        await self._request(
             method, request, on_result=on_result, on_late_result=lambda found: on_late(self._opened(found))
         )
-        return self._opened(answer)
+        return read[0]
 
     async def _reopen(self, method: Method[Any, Any], request: Any) -> SessionOpened:
         opened = self._opened(await self._ask(method, request), request.session_id)

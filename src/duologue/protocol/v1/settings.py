@@ -34,7 +34,10 @@ def modes_to_wire(modes: Modes | None) -> v1.SessionModeState | None:
     """Write the modes of a session."""
     if modes is None:
         return None
-    available = [convert_fields(mode, v1.SessionMode, id=mode.mode_id) for mode in modes.available]
+    available = [
+        v1.SessionMode(id=mode.mode_id, name=mode.name, description=mode.description, meta=mode.meta)
+        for mode in modes.available
+    ]
     return v1.SessionModeState(current_mode_id=modes.current, available_modes=available, meta=modes.meta)
 
 
@@ -42,7 +45,7 @@ def modes_from_wire(modes: v1.SessionModeState | None) -> Modes | None:
     """Read the modes of a session."""
     if modes is None:
         return None
-    available = [convert_fields(mode, Mode, mode_id=mode.id) for mode in modes.available_modes]
+    available = [Mode(mode.id, mode.name, mode.description, mode.meta) for mode in modes.available_modes]
     return Modes(modes.current_mode_id, available, modes.meta)
 
 
