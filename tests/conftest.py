@@ -43,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--uvloop", action="store_true", help="run the tests on uvloop, which must be installed")
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return the workers of `-n auto`: two for each core, as many tests wait for processes, pipes and terminals."""
     return 2 * (os.cpu_count() or 1)

@@ -84,3 +84,23 @@ def test_acts_that_a_permission_decided_are_not_named(tmp_path: Path, prompt: st
 
     assert ended.returncode == 0
     assert "without asking" not in ended.stderr
+
+
+@pytest.mark.parametrize("arguments", [["run", "hi"], ["run", "/stream 20000"], ["run", "hi", "--json"], ["agents"]])
+def test_output_that_cannot_be_written_is_an_error_in_a_sentence(tmp_path: Path, arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [*PROGRAM, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+            cwd=tmp_path,
+            env=environment(tmp_path),
+        )
+
+    assert ended.returncode == 1
+    assert ended.stderr.endswith("duologue: cannot write the output: No space left on device\n")
+    assert "Traceback" not in ended.stderr

@@ -131,6 +131,22 @@ def test_a_long_change_is_cut_and_can_be_shown_whole(tmp_path: Path) -> None:
     assert "+line 99\n" in whole
 
 
+def test_a_line_of_a_change_that_was_cut_is_shown_whole_before_it_can_be_allowed(tmp_path: Path) -> None:
+    text = f"x = 1{' ' * 1200}; evil()\n"
+    call = {**LONG_CHANGE, "content": [{"type": "diff", "path": "/w/a", "newText": text}]}
+    (tmp_path / "call.json").write_text(json.dumps(call))
+    with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "ask", str(tmp_path / "call.json")) as console:
+        cut = console.until("v shows all): ")
+        console.type("y")
+        whole = console.until("1 to 4, arrow keys): ")
+        console.type("y")
+        console.until("you chose allow_once")
+
+    assert "evil()" not in cut
+    assert "… long lines are cut; v shows all\n" in cut
+    assert "evil()" in whole
+
+
 LONG_CHANGE = {
     "toolCallId": "t",
     "title": "Write",

@@ -22,7 +22,7 @@ class ExitCode(IntEnum):
         return code
 
     OK = 0, "the agent answered"
-    AGENT_ERROR = 1, "the agent failed, could not be started, or exited"
+    AGENT_ERROR = 1, "the agent failed, could not be started, or exited; or the output could not be written"
     USAGE = 2, "the command line is wrong, or needs something this agent does not offer"
     REFUSED = 3, "the agent refused the prompt"
     LIMIT = 4, "the agent reached its limit of tokens or requests"

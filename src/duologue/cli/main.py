@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -12,6 +13,9 @@ from duologue.cli.console.safe_output import protect_streams
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.parser import make_parser
 from duologue.suggestion import suggestion
+
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Numbers of the errors of a disk that takes nothing more."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,14 +46,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = getattr(module, chosen.command)(chosen)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes stdout again at exit; that must not fail a second time.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return ExitCode.BROKEN_PIPE
+    except OSError as error:
+        if error.errno not in FULL_DISK:
+            raise
+        _discard_output()
+        sys.stderr.write(f"duologue: cannot write the output: {error.strerror}\n")
+        return ExitCode.AGENT_ERROR
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except Exception as error:
         return _report(error)
     return code
+
+
+def _discard_output() -> None:
+    """Discard what is left for stdout: Python flushes it again at exit, and that must not fail a second time."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(error: Exception) -> ExitCode:

@@ -79,7 +79,7 @@ class _Run:
         self._running_turn: ClientTurn | None = None
         self._has_answered = False
         self._denials = 0
-        self._is_pipe_broken = False
+        self._output_error: OSError | None = None
 
     async def run(self) -> ExitCode:
         """Run the turn within the timeout; return its exit code."""
@@ -94,8 +94,8 @@ class _Run:
                 async with asyncio.timeout(seconds):
                     return await self._connect()
             except asyncio.CancelledError:
-                if self._is_pipe_broken:
-                    raise BrokenPipeError from None
+                if self._output_error is not None:
+                    raise self._output_error from None
                 return ExitCode.INTERRUPTED
             except (DuologueError, UsageError, TimeoutError) as error:
                 return self._fail(error)
@@ -170,18 +170,18 @@ class _Run:
 
     def _watch(self, event: Event) -> None:
         is_past = self._is_earlier and (self._session is None or not self._session._prompts.is_prompted)
-        if is_past or self._is_pipe_broken:
+        if is_past or self._output_error is not None:
             return
         self._has_answered |= _is_answer(event)
         try:
             for shown in [event] if self._arguments.json else self._echo.pass_on(event):
                 self._shown.show(shown)
-        except BrokenPipeError:
-            self._stop_on_broken_pipe()
+        except OSError as error:
+            self._stop_writing(error)
 
-    def _stop_on_broken_pipe(self) -> None:
-        """Cancel the turn because stdout was closed."""
-        self._is_pipe_broken = True
+    def _stop_writing(self, error: OSError) -> None:
+        """Cancel the turn because stdout was closed, or its disk is full."""
+        self._output_error = error
         if self._task is not None:
             self._task.cancel()
 

@@ -31,10 +31,16 @@ COLOURS = {"+": Style.GREEN, "-": Style.RED, "@": Style.CYAN}
 _HUNK = re.compile(r"(?<=[-+])\d+")
 
 
-def styled_diff(change: FileChange, cwd: Path) -> list[tuple[str, Style]]:
-    """Return the lines of `diff_lines` with their style; invisible characters except tabs are spelt out."""
+def styled_diff(change: FileChange, cwd: Path, most: int | None = MOST_COLUMNS) -> list[tuple[str, Style]]:
+    """Return the lines of `diff_lines` with their style; invisible characters except tabs are spelt out.
+
+    Args:
+        change: The change.
+        cwd: Directory that paths are relative to.
+        most: Characters between two tabs after which a line is cut; None: it is not.
+    """
     return [
-        ("\t".join(escape_line(part, MOST_COLUMNS) for part in line.split("\t")), _style(number, line))
+        ("\t".join(escape_line(part, most) for part in line.split("\t")), _style(number, line))
         for number, line in enumerate(diff_lines(change, cwd))
     ]
 

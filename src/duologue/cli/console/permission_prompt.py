@@ -94,7 +94,7 @@ class PermissionPrompt:
             if chosen is None:
                 request.reject()
                 return
-            if isinstance(chosen, Answer) and not (has_hidden_rows and chosen.is_allowing):
+            if isinstance(chosen, Answer) and not ((is_cut or has_hidden_rows) and chosen.is_allowing):
                 chosen.decide()
                 return
             _show_changes(request, None)
@@ -114,11 +114,13 @@ def _show_changes(request: PermissionRequest, most: int | None) -> bool:
     """Show the changes of files that a request is about, up to this many lines each; return True if some were cut."""
     is_cut = False
     for change in request.tool.changes:
-        lines = styled_diff(change, Path(request.cwd))
-        for line, style in lines[:most]:
+        whole = styled_diff(change, Path(request.cwd), None)
+        lines = whole if most is None else styled_diff(change, Path(request.cwd))[:most]
+        for line, style in lines:
             say(f"    {line}\n", style)
-        if most is not None and len(lines) > most:
-            say(f"    … {len(lines) - most} more lines; v shows all\n", Style.DIM)
+        if lines != whole:
+            hidden = f"{len(whole) - len(lines)} more lines" if len(lines) < len(whole) else "long lines are cut"
+            say(f"    … {hidden}; v shows all\n", Style.DIM)
             is_cut = True
     return is_cut
 
