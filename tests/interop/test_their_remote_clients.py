@@ -65,7 +65,7 @@ def sdk_client(sdk: Sdk, player: Player, address: Json, tmp_path: Path) -> SdkCl
 def test_a_foreign_client_receives_nothing_of_our_resume_negotiation(sdk_client: SdkClient) -> None:
     seen = sdk_client.play(["prompt", "/stream 300"])
     assert seen.steps[0].result["agentInfo"]["name"] == "duologue"
-    assert "_meta" not in seen.steps[0].result
+    assert (seen.steps[0].result.get("_meta") or {}).keys() <= {"steering"}  # what the agent itself sends
     assert [each["method"] for each in seen.asked] == []
 
 
