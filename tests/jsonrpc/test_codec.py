@@ -19,6 +19,7 @@ from duologue.jsonrpc.codec import (
     MAX_NUMBER_CHARS,
     MAX_SURROGATES,
     Malformed,
+    are_notifications,
     decoded_bytes,
     has_long_number,
     is_legal_id,
@@ -420,3 +421,17 @@ def test_the_memory_of_a_text_is_estimated_by_its_values_and_not_by_its_strings(
     assert decoded_bytes(b"{}") < 1000
     assert decoded_bytes(values) > 10 * len(values)
     assert decoded_bytes(text) < 2 * len(text)
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([], True),
+        ([b'{"jsonrpc":"2.0","method":"z"}'], True),
+        ([b'{"jsonrpc":"2.0","id":1,"method":"a"}'], False),
+        ([b'{"jsonrpc":"2.0","result":{},"id":1}'], False),
+        ([b""], False),
+    ],
+)
+def test_frames_are_notifications_if_each_of_them_begins_like_one(others: list[bytes], expected: bool) -> None:
+    assert are_notifications([b'{"jsonrpc":"2.0","method":"b"}', *others]) is expected
