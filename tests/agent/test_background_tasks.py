@@ -121,7 +121,7 @@ async def test_work_that_ignores_its_cancellation_is_not_stopped(
                 continue
         return "done"
 
-    worker.work = stubborn  # type: ignore[method-assign]
+    worker.work = stubborn  # type: ignore[method-assign]  # the one worker that resists
     async with connect(worker.agent, unstable=True) as remote, remote.new_session(tmp_path) as session:
         await session.prompt("npm test")
         assert not await session.stop_task(session.background_tasks[0].task_id)

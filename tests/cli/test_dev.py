@@ -48,7 +48,7 @@ async def answer(turn: Turn) -> None:
             time.sleep(2.0)
         case "wait":
             await turn.say("waiting for a file")
-            while not os.path.exists("go"):
+            while not os.path.exists("go"):  # the test makes it
                 await asyncio.sleep(0.01)
         case "crash":
             os._exit(3)

@@ -24,7 +24,8 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
 from duologue import Agent, connect
 from duologue.integrations import langgraph, pydantic_ai
-from duologue.types import ClientTurn, RequestMeta
+from duologue.types import ClientTurn
+from tests.agent.test_steering import texts_received
 from tests.integrations.test_langgraph_conversation import must_be_accepted
 
 pytestmark = pytest.mark.timeout(60)
@@ -107,18 +108,6 @@ def langgraph_agent(gates: Gates, seen: list[list[str]], checkpointer: Any = Non
 
 
 ADAPTERS = pytest.mark.parametrize("made", [pydantic_agent, langgraph_agent])
-
-
-def texts_received(agent: Agent[Any]) -> asyncio.Semaphore:
-    """Return a semaphore that is released for each text that the agent gets."""
-    arrived = asyncio.Semaphore(0)
-
-    @agent.on_request
-    def count(request: RequestMeta) -> None:
-        if request.method == "_session/steering":
-            arrived.release()
-
-    return arrived
 
 
 async def steer_at(gates: Gates, name: str, turn: ClientTurn, arrived: asyncio.Semaphore, *texts: str) -> list[str]:

@@ -94,7 +94,7 @@ def test_the_version_of_an_agent_decides(version: str, meaning: str) -> None:
 
 def test_an_agent_without_a_name_or_with_an_unknown_one_has_no_habit() -> None:
     assert habit_of(None) is None
-    assert habit_of(_info("nobody", "1")) is None
+    assert habit_of(_info("an unknown agent", "1")) is None
 
 
 def _info(name: str, version: str) -> Implementation:
