@@ -1,0 +1,1 @@
+"""Find, install, pin, verify and probe published agents."""
