@@ -19,7 +19,7 @@ BELOW_THE_SIDES = {
 }
 BELOW_APPLICATIONS = {
     *BELOW_THE_SIDES,
-    *("agent", "client", "relay", "integrations", "config", "builtin", "testing"),
+    *("agent", "client", "relay", "integrations", "config", "registry", "builtin", "testing"),
     PACKAGE,
 }
 
@@ -48,6 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compat": {*FOUNDATION, "conversation.content", "jsonrpc", "schema", "transports.base"},
     "relay": BELOW_THE_SIDES,
     "config": {*BELOW_THE_SIDES, "client"},
+    "registry": {*BELOW_THE_SIDES, "client", "config"},
     "builtin": {*BELOW_THE_SIDES, "agent", PACKAGE},
     "integrations": {*BELOW_THE_SIDES, "agent", "client"},
     "testing": {*BELOW_THE_SIDES, "agent", "client", "builtin"},
