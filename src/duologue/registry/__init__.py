@@ -1,4 +1,5 @@
 """Published agents: find them in indexes, install, pin, verify and probe them.
 
-Imported by the command line and, when a target is one bare word, by the public entrances of the client side.
+Agents that the user wrote into the configuration file belong to `config`. Programs import it, and the public entrances
+of the client side when a target is one bare word.
 """
