@@ -94,7 +94,7 @@ def test_of_two_entries_with_one_id_the_first_counts() -> None:
         (b" " * (MAX_INDEX_BYTES + 1), "at most 16,777,216 are read"),
     ],
 )
-def test_what_is_not_an_index_is_refused_in_a_sentence(data: bytes, reason: str) -> None:
+def test_a_file_without_an_index_is_refused_in_a_sentence(data: bytes, reason: str) -> None:
     with pytest.raises(RegistryError, match="mirror") as caught:
         read_index(data, "mirror")
     assert reason in str(caught.value)

@@ -1,6 +1,6 @@
 """Read an index of agents: the `registry.json` of the ACP registry, in each generation of its format.
 
-The format has grown: entries of 2025 may offer `bunx`, those of early 2026 stand beside a list of extensions, those of
+The format has grown: entries of 2025 may offer `bunx`, those of early 2026 come with a list of extensions, those of
 today may have checksums, commands of packages, and a preview version. An index is input from the network: an entry that
 is not valid is left out with its reason, and the others stay usable.
 """
@@ -94,7 +94,7 @@ class Distribution(Struct, frozen=True, kw_only=True):
 
 
 class Preview(Struct, frozen=True, kw_only=True):
-    """A version for those who want to try it early."""
+    """A version that is not yet released."""
 
     version: Version
     distribution: Distribution
