@@ -12,6 +12,7 @@ from tests.cli.program import Terminal, duologue, terminal
 
 AGENT = """\
 import asyncio
+import contextlib
 import logging
 import os
 import sys
@@ -52,6 +53,15 @@ async def answer(turn: Turn) -> None:
                 await asyncio.sleep(0.01)
         case "crash":
             os._exit(3)
+        case "hang":
+            await turn.say("hanging")
+            while True:
+                time.sleep(0.01)
+        case "stubborn":
+            await turn.say("not ending")
+            while not os.path.exists("go"):
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(1000)
         case "flood":
             tasks.append(asyncio.create_task(flood()))
     await turn.say("answer 1")
@@ -87,7 +97,7 @@ def leave(user: Terminal) -> None:
 def test_a_save_starts_the_agent_again_and_the_session_goes_on(tmp_path: Path, file: Path, kind: str) -> None:
     with terminal(tmp_path, "dev", "agent.py", TERM=kind) as user:
         user.until("Connected to draft")
-        user.until("Watching 1 files; a save starts the agent again.")
+        user.until("Watching 1 file; a save starts the agent again.")
         user.type("hello\r")
         user.until("answer 1")
         user.until("(end_turn")
@@ -132,13 +142,13 @@ def test_a_syntax_error_is_shown_and_the_session_resumes_after_the_next_save(tmp
         user.until(RELOAD)
         shown = user.until("a save, or `:reload`, starts it again")
         user.type("hello\r")
-        user.until("the agent does not run; a save, or `:reload`, starts it again")
+        user.until("the agent does not run, so your prompt waits; a save, or `:reload`, starts it again")
+        user.until("1. hello")
         file.unlink()
         user.until("agent.py does not exist")
         user.until("starts it again")
         save(file, AGENT)
         user.until(RESUMED)
-        user.type("hello\r")
         user.until("answer 1")
         leave(user)
 
@@ -192,6 +202,56 @@ def test_a_save_during_a_turn_waits_for_its_end(tmp_path: Path, file: Path, is_c
         leave(user)
 
 
+@pytest.mark.parametrize("kind", ["xterm", "dumb"])
+@pytest.mark.parametrize("how", ["Ctrl-C", "a save", ":reload"])
+def test_an_agent_that_hangs_is_ended_and_started_again(tmp_path: Path, file: Path, how: str, kind: str) -> None:
+    with terminal(tmp_path, "dev", "agent.py", TERM=kind) as user:
+        user.until("Connected to draft")
+        user.type("hang\r")
+        user.until("hanging")
+        if how == "a save":
+            save(file, AGENT)
+        elif how == ":reload":
+            user.type(":reload\r")
+        else:
+            user.interrupt()
+        user.until("starting it again")
+        shown = user.until(RESUMED)
+        user.type("hello\r")
+        user.until("answer 1")
+        leave(user)
+
+    assert "your next line starts the agent again" not in shown
+
+
+def test_reload_ends_an_agent_that_does_not_end_its_turn(tmp_path: Path, file: Path) -> None:
+    with terminal(tmp_path, "dev", "agent.py") as user:
+        user.until("Connected to draft")
+        user.type("stubborn\r")
+        user.until("not ending")
+        user.type(":reload\r")
+        user.until("cancelling the turn, then starting the agent again")
+        user.until("the turn does not end: ending the agent and starting it again")
+        user.until(RESUMED)
+        user.type("hello\r")
+        user.until("answer 1")
+        leave(user)
+
+
+def test_reload_cancels_the_turn_that_runs(tmp_path: Path, file: Path) -> None:
+    with terminal(tmp_path, "dev", "agent.py") as user:
+        user.until("Connected to draft")
+        user.type("wait\r")
+        user.until("waiting for a file")
+        user.type(":reload\r")
+        user.until("cancelling the turn, then starting the agent again")
+        user.until("(cancelled")
+        user.until(RESUMED)
+        user.type("hello\r")
+        user.until("answer 1")
+        leave(user)
+
+
 def test_ctrl_c_twice_exits_at_once(tmp_path: Path, file: Path) -> None:
     file.write_text(AGENT.replace("await asyncio.sleep(0.01)", "time.sleep(0.01)"))
     with terminal(tmp_path, "dev", "agent.py") as user:
@@ -214,9 +274,8 @@ def test_an_agent_that_crashes_again_and_again_waits_for_a_save(tmp_path: Path, 
         user.type("crash\r")
         user.until("was lost each time")
         user.until("a save, or `:reload`, starts it again")
-        save(file, AGENT.replace("answer 1", "answer 2"))
+        save(file, AGENT.replace("answer 1", "answer 2").replace("os._exit(3)", "pass"))
         user.until(RESUMED)
-        user.type("hello\r")
         user.until("answer 2")
         leave(user)
 

@@ -15,7 +15,8 @@ from duologue.cli.error_report import explain, without_stderr
 from duologue.cli.exit_codes import UsageError
 from duologue.cli.file_watcher import FileWatcher
 from duologue.client.agent import RemoteAgent
-from duologue.errors import ConnectionLost, CrashLoop, DuologueError
+from duologue.client.turn import ClientTurn
+from duologue.errors import ConnectionLost, CrashLoop, DuologueError, RequestError
 from duologue.runtime.connection import Connection
 from duologue.runtime.tasks import TaskScope
 from duologue.sanitize import escape_line
@@ -26,6 +27,12 @@ MOST_NAMED = 3
 """Saved files that are named."""
 
 HOW_TO_START = "a save, or `:reload`, starts it again"
+
+HUNG_SECONDS = 2.0
+"""Time for the agent to end a cancelled turn, and to answer any request; then its process is ended."""
+
+PING = "_duologue/ping"
+"""A request that every agent answers, most with -32601."""
 
 
 def dev(arguments: argparse.Namespace) -> int:
@@ -78,6 +85,8 @@ class _Dev(Chat):
         """Files were saved since the agent was started."""
         self._has_failed = False
         """The agent did not start, and is not tried again before a save."""
+        self._is_waiting = False
+        """A prompt waits until the agent was started again."""
         self._reloading: asyncio.Task[None] | None = None
         self._reloads: TaskScope
 
@@ -117,7 +126,7 @@ class _Dev(Chat):
         super()._greet(agent)
         count = len(self._watcher.files)
         least = "" if self._watcher.is_complete else "the nearest "
-        say(f"Watching {least}{count:,} files; a save starts the agent again.\n")
+        say(f"Watching {least}{count:,} {'file' if count == 1 else 'files'}; a save starts the agent again.\n")
 
     # --- saves
 
@@ -126,9 +135,10 @@ class _Dev(Chat):
             self._saved.set()
             names = ", ".join(escape_line(path.name) for path in saved[:MOST_NAMED])
             more = f" and {len(saved) - MOST_NAMED} more" if len(saved) > MOST_NAMED else ""
-            if self._running_turn is not None:
+            if self._running_turn is not None and self._agent is not None:
                 self._screen.pause()
                 say(f"{names}{more} changed: the agent starts again after this turn (Ctrl-C cancels it)\n")
+                self._reloads.start(self._reload_if_hung(self._agent, self._running_turn))
                 continue
             self._print_above(f"{names}{more} changed: starting the agent again\n")
             if self._agent is None:
@@ -144,6 +154,10 @@ class _Dev(Chat):
             await asyncio.wait({self._reloading})
         self._reloading = self._reloads.start(self._try_reload(agent))
 
+    @property
+    def _is_reloading(self) -> bool:
+        return self._reloading is not None and not self._reloading.done()
+
     async def _try_reload(self, agent: RemoteAgent) -> None:
         self._saved.clear()
         self._has_failed = False
@@ -154,6 +168,25 @@ class _Dev(Chat):
             self._editor.above(lambda: self._fail(failure))
         else:
             self._reloads.start(self._report_exit(agent.connection))
+            if self._is_waiting:
+                self._queue.release()
+            self._is_waiting = False
+
+    async def _reload_if_hung(self, agent: RemoteAgent, turn: ClientTurn) -> None:
+        """Start the agent again if it does not answer a request: it cannot end the turn either."""
+        try:
+            async with asyncio.timeout(HUNG_SECONDS):
+                await agent.call(PING, {})
+        except TimeoutError:
+            await self._reload_during(agent, turn, "the agent does not answer: ending it and starting it again\n")
+        except (RequestError, ConnectionLost):
+            pass
+
+    async def _reload_during(self, agent: RemoteAgent, turn: ClientTurn, note: str) -> None:
+        """Start the agent again, unless the turn has ended or this happens already."""
+        if turn is self._running_turn and not self._is_reloading:
+            self._print_above(note)
+            await self._begin_reload(agent)
 
     def _fail(self, error: Exception) -> None:
         self._error(f"{explain(error)}\n{HOW_TO_START}", error)
@@ -162,18 +195,27 @@ class _Dev(Chat):
     # --- turns and commands
 
     async def _turn(self, agent: RemoteAgent, line: str) -> bool:
-        if self._reloading is not None:
+        while self._reloading is not None and not self._reloading.done():
             await asyncio.wait({self._reloading})
         if self._has_failed:
-            say(f"the agent does not run; {HOW_TO_START}\n")
+            self._wait_with(line)
             return False
         try:
             is_complete = await super()._turn(agent, line)
+        except CrashLoop:  # it was not started again, so nothing was sent
+            self._wait_with(line)
+            raise
         except DuologueError:
             await self._reload_after_turn(agent)
             raise
         await self._reload_after_turn(agent)
         return is_complete
+
+    def _wait_with(self, line: str) -> None:
+        """Queue a prompt again, to send it when the agent was started."""
+        self._queue.add(line, is_first=True)
+        self._is_waiting = True
+        say(f"the agent does not run, so your prompt waits; {HOW_TO_START}\n")
 
     async def _reload_after_turn(self, agent: RemoteAgent) -> None:
         if self._saved.is_set():
@@ -182,13 +224,32 @@ class _Dev(Chat):
             await self._begin_reload(agent)
 
     async def _chat_command(self, agent: RemoteAgent, line: str) -> None:
-        if line.strip() == "reload" and self._queue.is_idle:
+        if line.strip() != "reload":
+            await super()._chat_command(agent, line)
+        elif self._running_turn is None:
             await self._begin_reload(agent)
         else:
-            await super()._chat_command(agent, line)
+            self._editor.echo(":reload")
+            self._reloads.start(self._cancel_and_reload(agent, self._running_turn))
+
+    async def _cancel_and_reload(self, agent: RemoteAgent, turn: ClientTurn) -> None:
+        self._print_above("cancelling the turn, then starting the agent again\n")
+        self._saved.set()  # after the turn, the agent is started again
+        try:
+            async with asyncio.timeout(HUNG_SECONDS):
+                await turn.cancel()
+        except TimeoutError:
+            await self._reload_during(agent, turn, "the turn does not end: ending the agent and starting it again\n")
+
+    def _interrupt(self) -> None:
+        super()._interrupt()
+        if self._agent is not None and self._running_turn is not None:
+            self._reloads.start(self._reload_if_hung(self._agent, self._running_turn))
 
     def _lost(self, error: ConnectionLost) -> None:
         """Report a lost agent; one that was lost too often is not started again before a save."""
+        if self._is_reloading:  # that has ended it
+            return
         if not isinstance(error, CrashLoop):
             super()._lost(error)
             return
@@ -198,8 +259,7 @@ class _Dev(Chat):
     async def _report_exit(self, connection: Connection) -> None:
         """Report an agent that exits while no turn runs."""
         await connection.wait_closed()
-        is_reloading = self._reloading is not None and not self._reloading.done()
-        if self._queue.is_idle and not is_reloading and isinstance(connection.cause, ConnectionLost):
+        if self._queue.is_idle and not self._is_reloading and isinstance(connection.cause, ConnectionLost):
             text = without_stderr(str(connection.cause), connection.cause)
             self._print_above(f"{text}; your next line starts the agent again\n")
 
