@@ -88,8 +88,31 @@ def test_a_mistyped_command_is_answered_with_the_likely_one(
     assert f"unknown command {typed!r}; did you mean {meant!r}?" in shown
 
 
-def test_a_command_like_no_other_leads_to_the_list(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "unknown command 'xyz'; `duologue help` lists them" in typed_line(capsys, "xyz")[1]
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (["hello"], "; `duologue run hello` sends it as a prompt, `duologue help` lists the commands"),
+        (["fix", "the", "test"], "; `duologue run 'fix the test'` sends it as a prompt"),
+        (["/tour"], "; `duologue run /tour` sends it as a prompt"),
+        (["agent.py"], "; did you mean `duologue dev agent.py`?"),
+        (["run", "hello", "gemini", "--acp"], "; a command goes after `--`: `duologue run hello -- gemini --acp`"),
+        (["run", "hello", "python", "agent.py", "--yes"], "`duologue run hello --yes -- python agent.py`"),
+        (["chat", "./agent"], "; a command goes after `--`: `duologue chat -- ./agent`"),
+        (["run", "please", "test", "it"], "; put the prompt in quotes: `duologue run 'please test it'`"),
+        (["run", "hello", "--model", "big"], "; the option is `--set model=big`"),
+        (["chat", "--model=big one"], "; the option is `--set model='big one'`"),
+        (["run", "hello", "--yolo"], "; the option is `--yes`"),
+        (["run", "hello", "--colour"], "; see `duologue run --help`"),
+    ],
+)
+def test_a_wrong_line_is_answered_with_the_right_one(
+    capsys: pytest.CaptureFixture[str], typed: list[str], meant: str
+) -> None:
+    code, shown = typed_line(capsys, *typed)
+
+    assert code == 2
+    assert shown.endswith(f"{meant}\n") or f"{meant}," in shown
+    assert f"usage: duologue {'' if typed[0] not in each_command() else typed[0]}" in shown
 
 
 def test_a_mistyped_option_is_answered_with_the_likely_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -254,9 +254,15 @@ def test_words_of_the_agent_in_an_error_are_marked_as_such(tmp_path: Path) -> No
         (["true"], "'true' exited with code 0 before it answered `initialize`; is it an ACP agent? Many need a flag"),
         (["echo", "hello"], "it printed 1 line that is not the protocol, beginning with b'hello'; is it an ACP agent?"),
         (["sh", "-c", "echo no key >&2; exit 3"], "'sh' exited with code 3 before it answered `initialize`\nno key\n"),
+        ([sys.executable, "empty.py"], "'empty.py' exited with code 0 before it answered `initialize`; is empty.py an"),
+        ([sys.executable, "empty.py"], "ends with `agent.run()` or `duologue.run(answer)`\n"),
+        (["./gemini"], "; `gemini --acp` starts it as an ACP agent\n"),
     ],
 )
 def test_a_command_that_exits_at_once_is_reported_with_a_hint(tmp_path: Path, command: list[str], message: str) -> None:
+    (tmp_path / "empty.py").touch()
+    (tmp_path / "gemini").write_text("#!/bin/sh\n")
+    (tmp_path / "gemini").chmod(0o700)
     ended = duologue(tmp_path, "run", "hi", "--", *command)
 
     assert ended.returncode == 1

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import duologue
-from duologue.cli.commands.dev import LAUNCHER
 from duologue.cli.traceback_filter import trim_tracebacks
+from duologue.transports.process.command import LAUNCHER
 
 PACKAGE = str(Path(duologue.__file__).parent)
 ASYNCIO = str(Path(asyncio.__file__).parent)

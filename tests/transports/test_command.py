@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from duologue.errors import CommandNotFound, StartError
-from duologue.transports.process.command import split_command
+from duologue.transports.process.command import LAUNCHER, program_name, split_command
 from duologue.transports.process.transport import ProcessTransport
 
 
@@ -77,3 +77,19 @@ async def test_other_reasons_not_to_start_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["duologue agent --v2", ["duologue", "agent", "--v2"]])
 def test_duologue_is_run_by_this_interpreter(command: str | list[str]) -> None:
     assert split_command(command) == [sys.executable, "-P", "-m", "duologue", "agent", "--v2"]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["gemini", "--acp"], "gemini"),
+        (["/usr/bin/python3.11", "-u", "agent.py", "--verbose"], "agent.py"),
+        (["python", "-m", "package.agent"], "package.agent"),
+        (["python", "-c", "import this"], "python"),
+        (["python"], "python"),
+        (["node", "dist/index.js"], "dist/index.js"),
+        ([sys.executable, *LAUNCHER, "agent.py:agent"], "agent.py:agent"),
+    ],
+)
+def test_messages_name_the_script_and_not_its_interpreter(command: list[str], name: str) -> None:
+    assert program_name(command) == name

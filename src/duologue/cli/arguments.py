@@ -318,6 +318,12 @@ def find_choice(given: str, known: Sequence[tuple[str, str]]) -> str | None:
     return next((found[0] for found in (named, ending) if len(found) == 1), None)
 
 
+async def change_model(session: ClientSession, given: str) -> None:
+    """Switch the model, by its id, its name or the last word of its id."""
+    offered = [] if session.models is None else [(each.value, each.name) for each in session.models.choices]
+    await session.set_model(find_choice(given, offered) or given)
+
+
 async def change_setting(session: ClientSession, name: str, value: str) -> None:
     """Change one setting.
 
@@ -325,6 +331,9 @@ async def change_setting(session: ClientSession, name: str, value: str) -> None:
         UsageError: No setting has that name, or it does not accept the value.
     """
     setting = next((each for each in session.settings if each.setting_id == name), None)
+    if setting is None and name == "model" and session.models is not None:
+        await change_model(session, value)
+        return
     if setting is None:
         known = ", ".join(each.setting_id for each in session.settings) or "none"
         raise UsageError(f"unknown setting {name!r}; available: {known}")

@@ -6,13 +6,12 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 
 from duologue.cli.console.safe_output import protect_streams
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.parser import make_parser
-from duologue.suggestion import suggestion
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Numbers of the errors of a disk that takes nothing more."""
@@ -27,13 +26,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if own[:1] == ["help"]:
         own = [*own[1:2], "--help"]
     if own and not own[0].startswith("-") and own[0] not in commands:
-        known = suggestion(own[0], [*commands, "help"]) or "; `duologue help` lists them"
-        parser.error(f"unknown command {own[0]!r}{known}")
+        from duologue.cli.mistakes import unknown_command
+
+        parser.error(unknown_command(own, commands))
     chosen, rest = parser.parse_known_args(own)
     chosen.command_line = command_line
+    parser = commands.get(chosen.command, parser)
     if rest:
-        options = [] if chosen.command is None else list(commands[chosen.command]._option_string_actions)
-        parser.error(_unrecognized(chosen, rest, options))
+        from duologue.cli.mistakes import unknown_arguments
+
+        parser.error(unknown_arguments(own, chosen.command, rest, parser._option_string_actions))
     if chosen.command is None:
         parser.print_help()
         return 0
@@ -76,15 +78,6 @@ def _report(error: Exception) -> ExitCode:
     step = next_step(error) if isinstance(error, ConnectError) else ""
     sys.stderr.write(f"duologue: {explain(error)}\n  {step}\n" if step else f"duologue: {error}\n")
     return code_of_error(error)
-
-
-def _unrecognized(chosen: argparse.Namespace, rest: Sequence[str], options: Iterable[str]) -> str:
-    """Describe unrecognized arguments, with a hint at the likely mistake."""
-    is_prompt = chosen.command == "run" and not any(word.startswith("-") for word in rest)
-    command = "duologue" if chosen.command is None else f"duologue {chosen.command}"
-    hint = "put the prompt in quotes" if is_prompt else f"see `{command} --help`"
-    near = next(filter(None, (suggestion(word, options) for word in rest if word.startswith("-"))), "")
-    return f"unrecognized arguments: {' '.join(rest)}{near or f'; {hint}'}"
 
 
 def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:

@@ -85,6 +85,7 @@ def _make() -> tuple[argparse.ArgumentParser, Commands]:
 def _add_run(commands: Commands) -> None:
     run = commands.add_parser(
         "run",
+        usage="duologue run [OPTION ...] PROMPT [-- COMMAND ...]",
         help="send one prompt to an agent; for people and scripts",
         description=fill(
             f"Send one prompt to an agent and show what it does. {WHICH_AGENT} Piped input follows the prompt, or is "
@@ -117,6 +118,7 @@ def _exit_codes() -> str:
 def _add_chat(commands: Commands) -> None:
     chat = commands.add_parser(
         "chat",
+        usage="duologue chat [OPTION ...] [-- COMMAND ...]",
         help="chat with an agent in this terminal",
         description=f"Chat with an agent, line by line. {WHICH_AGENT} `/` completes the agent's commands, `@` "
         "completes files to attach, `:help` lists the commands of the chat. Ctrl-C cancels a turn, Ctrl-D exits.",
@@ -131,6 +133,7 @@ def _add_chat(commands: Commands) -> None:
 def _add_dev(commands: Commands) -> None:
     dev = commands.add_parser(
         "dev",
+        usage="duologue dev [OPTION ...] AGENT [-- ARGUMENT ...]\n       duologue dev [OPTION ...] -- COMMAND ...",
         help="run an agent from source, restart it on every save, and chat with it",
         description="Chat with an agent that you are writing. It starts again when a Python file of the project is "
         "saved, after the turn that runs, and the session goes on if the agent stores sessions. What the agent prints "
@@ -177,6 +180,7 @@ def _add_agent(commands: Commands) -> None:
 def _add_serve(commands: Commands) -> None:
     serve = commands.add_parser(
         "serve",
+        usage="duologue serve [OPTION ...] [-- COMMAND ...]",
         help="serve an agent over WebSocket and HTTP, protected by a token",
         description="Serve an agent over WebSocket and HTTP. The agent is a command after `--`, a name (`--agent`), or "
         "the built-in one. Prints the URL with a new token. By default only this machine can connect; listening on "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duologue.cli.arguments import change_mode, change_setting, find_choice
+from duologue.cli.arguments import change_mode, change_model, change_setting
 from duologue.cli.chat.local_commands import settings_text
 from duologue.client.session import ClientSession
 from duologue.sanitize import escape_line
@@ -17,8 +17,7 @@ async def run_setting_command(session: ClientSession, name: str, argument: str) 
     if name == "mode" and argument:
         await change_mode(session, argument)
     elif name == "model" and argument:
-        offered = [] if session.models is None else [(each.value, each.name) for each in session.models.choices]
-        await session.set_model(find_choice(argument, offered) or argument)
+        await change_model(session, argument)
     elif name == "set" and argument:
         setting, _, value = argument.partition(" ")
         await change_setting(session, setting, value.strip())

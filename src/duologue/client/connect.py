@@ -265,7 +265,7 @@ class _Connector(Struct, eq=False):
         except TimeoutError:
             raise InitializeTimeout(_no_answer(transport, connection.stray_output, self.startup_timeout)) from None
         except MethodNotFound as error:
-            raise StartError(f"the agent does not know `initialize`: {error}{NOT_AN_AGENT}") from error
+            raise StartError(f"the program does not know `initialize`, with which ACP begins{NOT_AN_AGENT}") from error
         except AgentExited as end:
             raise _exited_early(end, connection.stray_output) from None
         except ConnectionLost as lost:
@@ -276,6 +276,7 @@ class _Connector(Struct, eq=False):
 
 
 NOT_AN_AGENT = "; is it an ACP agent? Many need a flag for that, such as --acp"
+"""Hint in errors about a program that may be no agent."""
 
 
 def _own_info() -> Implementation:

@@ -41,6 +41,7 @@ from duologue.cli.console.safe_output import say, terminal_width
 from duologue.cli.console.summaries import TurnSummary
 from duologue.cli.error_report import code_of_error, explain, next_step, without_stderr
 from duologue.cli.exit_codes import ExitCode, UsageError
+from duologue.cli.mistakes import with_fitting_hint
 from duologue.cli.permissions import wants_to_ask
 from duologue.cli.traceback_filter import trim_tracebacks
 from duologue.cli.unchecked_acts import UncheckedActs
@@ -381,7 +382,7 @@ class Chat:
         if self._log.show is not None:
             self._log_view.show_now()
             text, advice = without_stderr(text, error), ""
-        text = trim_tracebacks(text)
+        text = trim_tracebacks(with_fitting_hint(text, self._arguments.command_line))
         self._screen.error(text, code_of_error(error))
         self._log.show_end(text, code_of_error(error), advice)
 

@@ -20,8 +20,7 @@ from duologue.errors import ConnectionLost, CrashLoop, DuologueError, RequestErr
 from duologue.runtime.connection import Connection
 from duologue.runtime.tasks import TaskScope
 from duologue.sanitize import escape_line
-
-LAUNCHER = ("-P", "-m", "duologue.agent.hosting.launcher")
+from duologue.transports.process.command import LAUNCHER
 
 MOST_NAMED = 3
 """Saved files that are named."""

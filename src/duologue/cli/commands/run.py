@@ -30,6 +30,7 @@ from duologue.cli.console.renderer import ConsoleOutput, Output
 from duologue.cli.console.summaries import TurnSummary
 from duologue.cli.error_report import code_of_error, explain, next_step, without_stderr
 from duologue.cli.exit_codes import STOP_CODES, ExitCode, UsageError
+from duologue.cli.mistakes import with_fitting_hint
 from duologue.cli.permissions import wants_to_ask
 from duologue.cli.piped_input import read_piped
 from duologue.cli.traceback_filter import trim_tracebacks
@@ -205,7 +206,7 @@ class _Run:
 
     def _fail(self, error: Exception) -> ExitCode:
         code = code_of_error(error)
-        text = explain(error)
+        text = with_fitting_hint(explain(error), self._arguments.command_line)
         if isinstance(error, TimeoutError):
             text = f"the agent did not finish within {self._arguments.timeout:g} s"
         elif isinstance(error, AuthenticationRequired):

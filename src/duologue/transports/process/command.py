@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,22 @@ from pathlib import Path
 from duologue.errors import CommandNotFound, StartError
 
 OWN_PROGRAM = "duologue"
+LAUNCHER = ("-P", "-m", "duologue.agent.hosting.launcher")
+"""Arguments with which Python runs an agent from the source that follows them."""
+
+_INTERPRETER = re.compile(r"(python|pypy)[\d.]*|node")
+
+
+def program_name(command: Sequence[str]) -> str:
+    """Return the name of a program for messages: the script or module that an interpreter runs, else the program."""
+    program, *arguments = command
+    if _INTERPRETER.fullmatch(Path(program).name) is None:
+        return program
+    if tuple(arguments[: len(LAUNCHER)]) == LAUNCHER:
+        del arguments[: len(LAUNCHER)]
+    names = (each for each in arguments if each == "-c" or not each.startswith("-"))
+    name = next(names, "-c")
+    return program if name == "-c" else name
 
 
 def split_command(command: str | Sequence[str]) -> list[str]:

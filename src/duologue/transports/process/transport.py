@@ -17,7 +17,7 @@ from duologue.sanitize import escape_bytes
 from duologue.transports.buffered import MAX_QUEUED_BYTES, READ_AHEAD
 from duologue.transports.process import environment
 from duologue.transports.process.child import Child, ShutdownTimeouts
-from duologue.transports.process.command import split_command
+from duologue.transports.process.command import program_name, split_command
 from duologue.transports.process.process_tree import Process
 from duologue.transports.stdio.fd_streams import enlarge_pipe, open_reader, open_writer, read_rest
 from duologue.transports.stdio.line_stream import LineStreamTransport
@@ -208,7 +208,7 @@ class ProcessTransport(LineStreamTransport):
         status = self.returncode
         assert status is not None
         assert self._child is not None
-        name = self._child.command[0]
+        name = program_name(self._child.command)
         if status >= 0:
             return AgentExited(f"{name!r} exited with code {status}", exit_code=status, stderr=self.stderr_tail)
         label = _signal_name(-status)
