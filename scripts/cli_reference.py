@@ -10,9 +10,12 @@ from pathlib import Path
 
 from duologue.cli.chat.local_commands import LOCAL_COMMANDS
 from duologue.cli.exit_codes import ExitCode
-from duologue.cli.parser import each_command
+from duologue.cli.parser import each_command, subcommands
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+
+OTHER_ACTIONS = (argparse._HelpAction, argparse._SubParsersAction)
+"""What is no option: the help, and the choice of a subcommand, which has a section."""
 
 NOTE = "<!-- This page is written by `python -m scripts.cli_reference`. -->\n"
 
@@ -41,16 +44,24 @@ def _overview(commands: dict[str, tuple[str, argparse.ArgumentParser]]) -> str:
 
 
 def _page(name: str, text: str, parser: argparse.ArgumentParser) -> str:
-    parts = [f"# `duologue {name}`\n", NOTE, f"{parser.description or text}\n"]
+    parts = [f"# `duologue {name}`\n", NOTE, f"{parser.description or text}\n", *_options(parser)]
+    for each, (help_text, subparser) in subcommands(parser).items():
+        parts += [f"## `duologue {name} {each}`\n", f"{subparser.description or help_text}\n", *_options(subparser)]
+    parts.append("[Exit codes and the other commands](../cli.md#exit-codes)\n")
+    return "\n".join(parts)
+
+
+def _options(parser: argparse.ArgumentParser) -> list[str]:
+    """Return a table for each group of options, and the examples."""
+    parts: list[str] = []
     for group in parser._action_groups:
-        rows = [_row(action) for action in group._group_actions if not isinstance(action, argparse._HelpAction)]
+        rows = [_row(action) for action in group._group_actions if not isinstance(action, OTHER_ACTIONS)]
         if rows:
             heading = "" if group.title in ("positional arguments", "options") else f" ({group.title})"
             parts.append(f"| option{heading} | what it does |\n|---|---|\n" + "\n".join(rows) + "\n")
     if parser.epilog:
         parts.append(f"```console\n{_examples(parser.epilog)}\n```\n")
-    parts.append("[Exit codes and the other commands](../cli.md#exit-codes)\n")
-    return "\n".join(parts)
+    return parts
 
 
 def _examples(epilog: str) -> str:

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import duologue
-from duologue.cli.parser import each_command
+from duologue.cli.parser import each_command, subcommands
 from tests.interop import peers
 
 ROOT = Path(__file__).parents[1]
@@ -227,7 +227,8 @@ def test_every_option_that_a_page_names_exists() -> None:
     known = {
         option
         for _, parser in each_command().values()
-        for action in parser._actions
+        for each in (parser, *(nested for _, nested in subcommands(parser).values()))
+        for action in each._actions
         for option in action.option_strings
     }
     named = {

@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     own, command_line = (given[: given.index("--")], given[given.index("--") + 1 :]) if "--" in given else (given, [])
     if own[:1] == ["help"]:
-        own = [*own[1:2], "--help"]
+        own = [*own[1:3], "--help"]
     if own and not own[0].startswith("-") and own[0] not in commands:
         from duologue.cli.mistakes import unknown_command
 
@@ -42,10 +42,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     problem = _problem(chosen, has_command="--" in given)
     if problem is not None:
         parser.error(problem)
-    # Each command is a function in the module of its name, which is imported only now.
-    module = import_module(f"duologue.cli.commands.{chosen.command}")
+    # Each command is a function in the module of its name, which is imported only now; subcommands name theirs.
+    module, _, function = getattr(chosen, "function", f"{chosen.command}:{chosen.command}").partition(":")
+    command = getattr(import_module(f"duologue.cli.commands.{module}"), function)
     try:
-        code: int = getattr(module, chosen.command)(chosen)
+        code: int = command(chosen)
         sys.stdout.flush()
     except BrokenPipeError:
         _discard_output()

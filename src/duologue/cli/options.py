@@ -23,9 +23,17 @@ def add_seconds(parser: argparse._ActionsContainer, flag: str, meaning: str, def
 def add_agent_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose the agent, start it or connect to it."""
     group = parser.add_argument_group("agent")
-    group.add_argument("--agent", metavar="NAME|URL", help="name (`duologue agents` lists them) or URL of the agent")
+    group.add_argument(
+        "--agent", metavar="NAME|URL", help="name (`duologue agents` lists them), NAME@VERSION, or URL of the agent"
+    )
+    add_lock_option(group)
     add_start_options(group)
     add_remote_options(parser)
+
+
+def add_lock_option(parser: argparse._ActionsContainer) -> None:
+    """Add `--lock`."""
+    parser.add_argument("--lock", metavar="FILE", help="use this lock file instead of your own")
 
 
 def add_start_options(group: argparse._ArgumentGroup) -> None:

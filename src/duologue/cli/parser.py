@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from textwrap import fill
 
 import duologue
+from duologue.cli.agents_parser import add_agents
 from duologue.cli.exit_codes import ExitCode
 from duologue.cli.options import (
     DIALECTS,
     V2,
     add_agent_options,
     add_dialect_option,
+    add_lock_option,
     add_permission_options,
     add_remote_options,
     add_repeatable,
@@ -54,7 +56,16 @@ def make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argume
 
 def each_command() -> dict[str, tuple[str, argparse.ArgumentParser]]:
     """Return each command with its help text and its own parser."""
-    _, commands = _make()
+    return _described(_make()[1])
+
+
+def subcommands(parser: argparse.ArgumentParser) -> dict[str, tuple[str, argparse.ArgumentParser]]:
+    """Return each subcommand of a command with its help text and its own parser."""
+    found = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return {name: command for action in found for name, command in _described(action).items()}
+
+
+def _described(commands: Commands) -> dict[str, tuple[str, argparse.ArgumentParser]]:
     help_texts = {choice.dest: choice.help or "" for choice in commands._choices_actions}
     return {name: (help_texts[name], parser) for name, parser in commands.choices.items()}
 
@@ -75,7 +86,7 @@ def _make() -> tuple[argparse.ArgumentParser, Commands]:
     _add_serve(commands)
     _add_connect(commands)
     _add_sessions(commands)
-    _add_agents(commands)
+    add_agents(commands)
     _add_doctor(commands)
     _add_config(commands)
     _add_completion(commands)
@@ -187,7 +198,10 @@ def _add_serve(commands: Commands) -> None:
         "other addresses requires a token and TLS.",
         epilog="example: duologue serve --port 8765 -- gemini --acp",
     )
-    serve.add_argument("--agent", metavar="NAME", help="name of the agent; `duologue agents` lists them")
+    serve.add_argument(
+        "--agent", metavar="NAME", help="name of the agent (`duologue agents` lists them), or NAME@VERSION"
+    )
+    add_lock_option(serve)
     serve.add_argument("--cwd", metavar="DIR", default=".", help="start the agent here (default: this directory)")
     add_repeatable(serve, "--env", "NAME=VALUE", "set an environment variable of the agent")
     add_dialect_option(serve)
@@ -275,18 +289,6 @@ def _add_sessions(commands: Commands) -> None:
     add_agent_options(sessions)
 
 
-def _add_agents(commands: Commands) -> None:
-    agents = commands.add_parser(
-        "agents",
-        help="list the agents that `--agent` accepts by name",
-        description="List the agents of the configuration file, well-known agents found on PATH, and the built-in one. "
-        "`--agent` accepts each of them.",
-    )
-    kinds = agents.add_mutually_exclusive_group()
-    kinds.add_argument("--json", action="store_true", help="print one JSON object per line")
-    kinds.add_argument("--names", action="store_true", help="print only the names, one per line")
-
-
 def _add_doctor(commands: Commands) -> None:
     doctor = commands.add_parser(
         "doctor",
@@ -295,6 +297,7 @@ def _add_doctor(commands: Commands) -> None:
         "opens a session. The exit code is 1 if there is a problem, and 7 if there is none except a login.",
     )
     doctor.add_argument("--agent", metavar="NAME|URL", help="check only this agent")
+    add_lock_option(doctor)
     add_seconds(doctor, "--timeout", "time limit for each agent", 30.0)
     doctor.add_argument("--v2", action="store_true", help=V2)
     add_dialect_option(doctor)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TypeAlias
 
-from duologue.cli.parser import each_command
+from duologue.cli.parser import each_command, subcommands
 
 BASH = """\
 _duologue() {{
@@ -35,9 +35,15 @@ Commands: TypeAlias = dict[str, tuple[str, list[argparse.Action]]]
 def completion(arguments: argparse.Namespace) -> int:
     """Print the script; return the exit code."""
     make = {"bash": _bash, "zsh": _zsh, "fish": _fish}[arguments.shell]
-    commands = {name: (help_text, list(parser._actions)) for name, (help_text, parser) in each_command().items()}
+    commands = {name: (help_text, _actions(parser)) for name, (help_text, parser) in each_command().items()}
     sys.stdout.write(make(commands))
     return 0
+
+
+def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return the arguments of a command; those of its subcommands follow, each option once."""
+    nested = [action for _, subparser in subcommands(parser).values() for action in subparser._actions]
+    return list({tuple(action.option_strings) or id(action): action for action in [*parser._actions, *nested]}.values())
 
 
 def _words(actions: list[argparse.Action]) -> list[str]:

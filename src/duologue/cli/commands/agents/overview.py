@@ -1,4 +1,4 @@
-"""`duologue agents`: list the agents that can be used by name."""
+"""`duologue agents` without a subcommand: list the agents that can be used by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duologue.errors import StartError
 SOURCES = {"config": "configuration", "path": "found on PATH", "builtin": "built in"}
 
 
-def agents(arguments: argparse.Namespace) -> int:
+def overview(arguments: argparse.Namespace) -> int:
     """List the agents; return the exit code."""
     try:
         found = list(find_agents().values())
