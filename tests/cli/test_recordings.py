@@ -77,7 +77,7 @@ def test_recordings_are_listed_also_if_the_agent_lists_nothing(tmp_path: Path) -
 def test_a_chat_is_recorded(tmp_path: Path) -> None:
     duologue(tmp_path, "chat", "--record", "chat.acp", stdin="hello\n/echo bye\n")
 
-    assert sum(entry.dir == "out" for entry in read_recording(tmp_path / "chat.acp")) >= 4
+    assert sum(entry.dir == "to_agent" for entry in read_recording(tmp_path / "chat.acp")) >= 4
 
 
 def test_a_chat_on_a_terminal_says_where_it_is_recorded(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ async def test_every_frame_of_a_conversation_is_recorded_in_order(tmp_path: Path
     assert methods[:2] == ["initialize", "session/new"]
     assert methods.count("session/update") >= 20
     assert [entry.t for entry in entries] == sorted(entry.t for entry in entries)
-    assert {entry.dir for entry in entries} == {"in", "out"}
+    assert {entry.dir for entry in entries} == {"to_agent", "to_client"}
 
 
 @pytest.mark.fault("LOG-08")

@@ -15,7 +15,8 @@ from duologue.client.permissions.policy import Permissions
 from duologue.client.services.workspace import Workspace
 from duologue.client.target import Target
 from duologue.conversation.session_setup import StdioMcpServer
-from duologue.recording.reader import Entry, read_recording
+from duologue.recording.format import Entry
+from duologue.recording.reader import read_recording
 from duologue.recording.redaction import MASK, redact
 from duologue.transports.base import Transport
 
@@ -38,7 +39,7 @@ class Replay:
         async with transport:
             for entry in self._entries:
                 assert isinstance(entry.frame, Raw)
-                if entry.dir == "in":
+                if entry.dir == "to_client":
                     transport.send(bytes(entry.frame))
                     continue
                 while not waiting:
@@ -69,7 +70,7 @@ async def test_a_replay_brings_the_client_to_say_the_same_byte_for_byte(tmp_path
     await _converse(replay, cwd, tmp_path / "second.acp")
     second = list(read_recording(tmp_path / "second.acp"))
 
-    recorded = [bytes(entry.frame) for entry in first if entry.dir == "out" and isinstance(entry.frame, Raw)]
+    recorded = [bytes(entry.frame) for entry in first if entry.dir == "to_agent" and isinstance(entry.frame, Raw)]
     assert len(recorded) >= 10
     assert len(recorded) == len(replay.received)
     for sent, expected in zip(replay.received, recorded, strict=True):
@@ -78,7 +79,7 @@ async def test_a_replay_brings_the_client_to_say_the_same_byte_for_byte(tmp_path
         else:
             assert sent == expected
     assert sum(MASK.encode() in expected for expected in recorded) == 1
-    for direction in ("in", "out"):
+    for direction in ("to_agent", "to_client"):
         assert _frames(second, direction) == _frames(first, direction)
 
 

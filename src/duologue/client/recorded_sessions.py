@@ -115,7 +115,8 @@ class _Replayer:
         try:
             message = decode(_Message, frame)
             if message.method is None:
-                self._on_response(("out" if direction == "in" else "in", message.id), message.result)
+                requested = "to_agent" if direction == "to_client" else "to_client"
+                self._on_response((requested, message.id), message.result)
             elif isinstance(message.params, Raw):
                 self._on_message((direction, message.id), message.method, message.params)
         except InvalidParams:

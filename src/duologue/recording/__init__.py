@@ -5,8 +5,9 @@ The meaning of frames does not belong here. The client side and programs import 
 
 from __future__ import annotations
 
-from duologue.recording.reader import Entry, read_recording
+from duologue.recording.format import Entry, Header
+from duologue.recording.reader import RecordingReader, read_recording
 from duologue.recording.recorder import Recorder
-from duologue.recording.redaction import redact
+from duologue.recording.redaction import Redactor, redact
 
-__all__ = ["Entry", "Recorder", "read_recording", "redact"]
+__all__ = ["Entry", "Header", "Recorder", "RecordingReader", "Redactor", "read_recording", "redact"]

@@ -1,56 +1,119 @@
-"""Read recordings, including incomplete ones."""
+"""Read recordings of every version, including incomplete ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
-import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import structs
+
+from duologue.recording.format import VERSION, Entry, Header, read_entry, read_header
+
+MAX_LINE_BYTES = 72 << 20
+"""A longer line is skipped as damaged: no frame is that long."""
 
 
-class Entry(Struct, frozen=True):
-    """One line of a recording.
+class RecordingReader:
+    """Reads the entries of a recording in order, in bounded memory; `t` counts from the first header on.
+
+    Args:
+        path: File of the recording.
 
     Attributes:
-        t: Seconds since the start of the recording.
-        dir: `in` or `out`, as the recording side saw it.
-        frame: The frame as JSON, if it was a message.
-        text: The frame as text, if it was not JSON.
-        gap: Number of frames that are missing here.
+        header: The first header.
+        position: Number of bytes read so far; `follow` in other programs may wait for the file to grow beyond it.
+        damaged: Number of lines that could not be read.
+
+    Raises:
+        ValueError: The file is not a recording, or was written by a newer duologue.
+        OSError: The file cannot be read.
     """
 
-    t: float = 0.0
-    dir: str = ""
-    frame: Raw | UnsetType = UNSET
-    text: str | None = None
-    gap: int = 0
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.damaged = 0
+        self.position = 0
+        self._file = self.path.open("rb")
+        header = read_header(self._file.readline(MAX_LINE_BYTES))
+        if header is None:
+            self._file.close()
+            raise ValueError(f"{path} is not a recording")
+        self.header = header
+        try:
+            self._begin(header)
+        except ValueError:
+            self._file.close()
+            raise
+        self.position = self._file.tell()
 
+    def _begin(self, header: Header) -> None:
+        """Read what follows by the version of this header, and count its times from the first header on."""
+        if header.version > VERSION:
+            raise ValueError(
+                f"{self.path} is a recording of version {header.version}; this duologue reads versions up to {VERSION}:"
+                " update duologue"
+            )
+        self._version = header.version
+        self._offset = _seconds_between(self.header.started, header.started)
 
-class _Head(Struct):
-    duologue: str
+    def __iter__(self) -> Iterator[Entry]:
+        """Yield the entries up to the end of the file as it is now; iterate again to go on with a growing one."""
+        while True:
+            line = self._file.readline(MAX_LINE_BYTES)
+            if not line:
+                return
+            if len(line) == MAX_LINE_BYTES:
+                self._skip_line()
+                continue
+            entry = self._entry(line)
+            if entry is None and not line.endswith(b"\n"):
+                self._file.seek(self.position)  # its rest may still be written
+                return
+            self.position += len(line)
+            if entry is not None:
+                yield entry
 
+    def _entry(self, line: bytes) -> Entry | None:
+        """Return the entry on a line; None for a header, which is applied, and for a damaged line, which is counted."""
+        header = read_header(line)
+        if header is not None:
+            self._begin(header)
+            return None
+        entry = read_entry(line, self._version)
+        if entry is None or entry == Entry():
+            self.damaged += line.endswith(b"\n")
+            return None
+        return structs.replace(entry, t=round(entry.t + self._offset, 6)) if self._offset else entry
 
-_decode = msgspec.json.Decoder(Entry).decode
+    def _skip_line(self) -> None:
+        self.damaged += 1
+        while (part := self._file.readline(MAX_LINE_BYTES)) and not part.endswith(b"\n"):
+            pass
+        self.position = self._file.tell()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 def read_recording(path: str | Path) -> Iterator[Entry]:
     """Yield the entries of a recording in order; skip an incomplete line.
 
     Raises:
-        ValueError: The file is not a recording.
+        ValueError: The file is not a recording, or was written by a newer duologue.
+        OSError: The file cannot be read.
     """
-    with Path(path).open("rb") as lines:
-        try:
-            is_recording = msgspec.json.decode(lines.readline(), type=_Head).duologue == "recording"
-        except msgspec.MsgspecError:
-            is_recording = False
-        if not is_recording:
-            raise ValueError(f"{path} is not a recording")
-        for line in lines:
-            try:
-                entry = _decode(line)
-            except msgspec.MsgspecError:
-                continue
-            if entry != Entry():  # the header of another recording that was appended
-                yield entry
+    reader = RecordingReader(path)
+    try:
+        yield from reader
+    finally:
+        reader.close()
+
+
+def _seconds_between(first: str, later: str) -> float:
+    """Return the seconds from one time to a later one; 0 if one is not a time, or the clock was set back."""
+    try:
+        return max(0.0, (datetime.fromisoformat(later) - datetime.fromisoformat(first)).total_seconds())
+    except (ValueError, TypeError):
+        return 0.0

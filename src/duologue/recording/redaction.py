@@ -3,11 +3,13 @@
 By position: values of `env` and `headers`, everything that authenticates except the method, members and command-line
 options whose name says secret. By appearance: bearer tokens, well-known key prefixes, private keys, `TOKEN=…` (also
 quoted, in JSON or in TOML), secrets in the query of a URL. Secrets typed into a prompt are found by appearance only.
+By patterns: what the user's own regular expressions match.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, TypeGuard
 
@@ -49,6 +51,10 @@ shpat_ shpca_ shppa_ shpss_ dop_v1_ dckr_pat_ lin_api_ nvapi- tvly- pplx- xai- g
 """
 _PREFILTER = tuple(_MARKERS.split())
 """Every match of `_QUOTED_ASSIGNMENT` and `_SECRET_VALUE` contains one of these."""
+_NAME_MARKERS = ('"env"', '"headers"', "authenticate", "auth/login", "authorization", "cookie")
+"""A message with a secret at a known position contains one of these, or one of `_PREFILTER`."""
+_ESCAPES = (r"\u", r"\/")
+"""Escapes in JSON that can hide a marker."""
 
 _AUTH_REQUESTS = ("authenticate", "auth/login")
 _ENCODED = ("data", "blob")
@@ -60,31 +66,97 @@ _OPTION = re.compile(r"--?[\w-]+")
 _JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"?+(?P<is_name>\s*+:)?+', re.DOTALL)
 
 
-def redact(message: Any) -> Any:
-    """Return the message without its secrets."""
-    if _is_object(message):
-        params = message.get("params")
-        if message.get("method") in _AUTH_REQUESTS and _is_object(params):
-            return {**message, "params": {"methodId": params.get("methodId")}}
-        return {name: _member(name, value) for name, value in message.items()}
-    if _is_array(message):
-        return _items(message)
-    return _text(message) if isinstance(message, str) else message
+def _any_of(markers: Iterable[str]) -> str:
+    """Return a pattern that finds any of these texts, grouped by their first characters so that most are not tried."""
+    by_first: dict[str, list[str]] = {}
+    for marker in markers:
+        by_first.setdefault(marker[0], []).append(marker[1:])
+    return "|".join(f"{re.escape(first)}(?:{'|'.join(map(re.escape, rest))})" for first, rest in by_first.items())
 
 
-def redact_broken(text: str) -> str:
-    """Return text that is not a valid message without its secrets; of broken JSON only member names remain."""
-    if text.lstrip().startswith(("{", "[")):
-        text = _JSON_TEXT.sub(lambda found: found[0] if found["is_name"] else f'"{MASK}"', text)
-    return str(redact(text))
+_SIGN = re.compile(_any_of(_PREFILTER))
+_SIGN_IN_JSON = re.compile(_any_of((*_PREFILTER, *_NAME_MARKERS, *_ESCAPES)))
+_SIGN_IN_ASCII_JSON = re.compile(_SIGN_IN_JSON.pattern.encode())
 
 
-def _text(text: str) -> str:
-    # Most texts contain no secret, and this check costs a tenth of the search.
-    folded = text.casefold()
-    if not any(part in folded for part in _PREFILTER):
+class Redactor:
+    """Removes secrets from messages.
+
+    Args:
+        patterns: Regular expressions of the user; every match in a text is masked, too.
+
+    Raises:
+        ValueError: One of them is not a regular expression, or matches an empty text.
+    """
+
+    def __init__(self, patterns: Iterable[str] = ()) -> None:
+        self._patterns = [_compiled(pattern) for pattern in patterns]
+
+    def may_have_secret(self, json: bytes) -> bool:
+        """Return False if this JSON, or a part of it between two quotes, certainly has no secret."""
+        if self._patterns:
+            return True  # they may say where a text begins and ends, which only its reader knows
+        if json.isascii():
+            return _SIGN_IN_ASCII_JSON.search(json.lower()) is not None
+        return _SIGN_IN_JSON.search(json.decode("utf-8", "replace").casefold()) is not None
+
+    def redact(self, message: Any) -> Any:
+        """Return the message without its secrets."""
+        if _is_object(message):
+            params = message.get("params")
+            if message.get("method") in _AUTH_REQUESTS and _is_object(params):
+                return {**message, "params": {"methodId": params.get("methodId")}}
+            return {self._name(name): self._member(name, value) for name, value in message.items()}
+        if _is_array(message):
+            return self._items(message)
+        return self._text(message) if isinstance(message, str) else message
+
+    def redact_broken(self, text: str) -> str:
+        """Return text that is not a valid message without its secrets; of broken JSON only member names remain."""
+        if text.lstrip().startswith(("{", "[")):
+            text = _JSON_TEXT.sub(lambda found: found[0] if found["is_name"] else f'"{MASK}"', text)
+        return str(self.redact(text))
+
+    def _text(self, text: str) -> str:
+        # Most texts contain no secret, and this check costs a tenth of the search.
+        if _SIGN.search(text.casefold()) is not None:
+            text = _SECRET_VALUE.sub(_masked, _QUOTED_ASSIGNMENT.sub(_masked_in_quotes, text))
+        for pattern in self._patterns:
+            text = pattern.sub(MASK, text)
         return text
-    return _SECRET_VALUE.sub(_masked, _QUOTED_ASSIGNMENT.sub(_masked_in_quotes, text))
+
+    def _name(self, name: str) -> str:
+        return self._text(name) if self._patterns else name
+
+    def _member(self, name: str, value: Any) -> Any:
+        if name in ("env", "headers"):
+            return _values_masked(value)
+        if name in _ENCODED and isinstance(value, str) and len(value) > _LONG:
+            return value
+        is_secret = _is_secret(name) if len(name) <= _SHORT else _SECRET_NAME.search(name)
+        return _hidden(value) if is_secret else self.redact(value)
+
+    def _items(self, values: list[Any]) -> list[Any]:
+        """Mask arguments that follow a secret option: `["--token", "x"]`."""
+        return [
+            MASK if isinstance(value, str) and number and _is_secret_option(values[number - 1]) else self.redact(value)
+            for number, value in enumerate(values)
+        ]
+
+
+_REDACTOR = Redactor()
+redact = _REDACTOR.redact
+redact_broken = _REDACTOR.redact_broken
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+    if compiled.search("") is not None:
+        raise ValueError(f"the pattern {pattern!r} matches an empty text, and so would mask everything")
+    return compiled
 
 
 def _masked(found: re.Match[str]) -> str:
@@ -94,15 +166,6 @@ def _masked(found: re.Match[str]) -> str:
 def _masked_in_quotes(found: re.Match[str]) -> str:
     """Return name, separator and opening quote with the value masked; the closing quote is not in the match."""
     return found.string[found.start() : found.end("quote")] + MASK
-
-
-def _member(name: str, value: Any) -> Any:
-    if name in ("env", "headers"):
-        return _values_masked(value)
-    if name in _ENCODED and isinstance(value, str) and len(value) > _LONG:
-        return value
-    is_secret = _is_secret(name) if len(name) <= _SHORT else _SECRET_NAME.search(name)
-    return _hidden(value) if is_secret else redact(value)
 
 
 @lru_cache(maxsize=1024)
@@ -117,14 +180,6 @@ def _hidden(value: Any) -> Any:
     if _is_array(value):
         return [_hidden(inner) for inner in value]
     return value if value is None or isinstance(value, bool) else MASK
-
-
-def _items(values: list[Any]) -> list[Any]:
-    """Mask arguments that follow a secret option: `["--token", "x"]`."""
-    return [
-        MASK if isinstance(value, str) and number and _is_secret_option(values[number - 1]) else redact(value)
-        for number, value in enumerate(values)
-    ]
 
 
 def _is_secret_option(value: Any) -> bool:
