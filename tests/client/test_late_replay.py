@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from duologue.client import late_replay as replay
+from duologue.client import quirks as replay
 from duologue.client.connect import connect
 from duologue.client.quirks import QUIRKS
 from duologue.events import Event, Text

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from duologue.client.agent_sessions import AgentSessions
 from duologue.client.auth import Authenticator, AuthOptions
+from duologue.client.new_sessions import BufferedEvents, NewSessions
 from duologue.client.request_handler import ClientRequestHandler
 from duologue.client.session import ClientSession
 from duologue.client.supervisor import AgentSupervisor, LiveConnection, Restart
@@ -56,6 +57,7 @@ class RemoteAgent(AgentSessions):
         self._authenticator = Authenticator(self, target, login)
         self._supervisor = AgentSupervisor(connect, request_handler, self._authenticator, restart, self._on_connected)
         self._tasks = TaskScope()
+        self._new_sessions = NewSessions(self)
         self._cancel_timeout, self._max_transcript_bytes = CANCEL_SECONDS, max_transcript_bytes
         self._tool_servers: list[McpServer] = []
         self._steering: Spelling | None = None
@@ -112,11 +114,15 @@ class RemoteAgent(AgentSessions):
             name = self.info.name if self.info is not None else "this agent"
             raise MethodNotFound(f"{name} cannot {action}")
 
-    def _add(self, session_id: str, params: SessionParams, opened: SessionOpened | None) -> ClientSession:
+    def _add(
+        self, session_id: str, params: SessionParams, opened: SessionOpened | None, *, is_spare: bool = False
+    ) -> ClientSession:
         session = ClientSession(self, session_id, params)
         if opened is not None:
             session._apply_opened(opened)
-        if self.on_session is not None:
+        if is_spare:
+            session._buffered = BufferedEvents(session.watch)
+        elif self.on_session is not None:
             self.on_session(session)
         self._request_handler.add(session)
         return session

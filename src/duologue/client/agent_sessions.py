@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import suppress
 from operator import methodcaller
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack
 
-from duologue.client.late_replay import wait_for_late_replay
+from duologue.client.new_sessions import NewSessions
+from duologue.client.quirks import wait_for_late_replay
 from duologue.client.request_handler import ClientRequestHandler
 from duologue.client.session import ClientSession
 from duologue.conversation.content import JsonObject
@@ -23,10 +23,9 @@ from duologue.conversation.session_setup import (
     StdioMcpServer,
     SystemPrompt,
 )
-from duologue.errors import DuologueError, InvalidParams, ProtocolViolation, ResourceNotFound
+from duologue.errors import InvalidParams, ProtocolViolation, ResourceNotFound
 from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import AgentCapabilities, SessionOpened
-from duologue.runtime.tasks import TaskScope
 
 T = TypeVar("T")
 
@@ -94,7 +93,7 @@ class AgentSessions:
     capabilities: AgentCapabilities
     on_session: Callable[[ClientSession], None] | None
     _request_handler: ClientRequestHandler
-    _tasks: TaskScope
+    _new_sessions: NewSessions
     _tool_servers: list[McpServer]
 
     @property
@@ -109,7 +108,9 @@ class AgentSessions:
         """Send a request to the agent."""
 
     @abstractmethod
-    def _add(self, session_id: str, params: SessionParams, opened: SessionOpened | None) -> ClientSession:
+    def _add(
+        self, session_id: str, params: SessionParams, opened: SessionOpened | None, *, is_spare: bool = False
+    ) -> ClientSession:
         """Make a session that receives updates from now on."""
 
     @abstractmethod
@@ -134,10 +135,7 @@ class AgentSessions:
             InvalidParams: The command of an MCP server does not exist, or the agent did not accept a setting.
         """
         settings = options.get("settings", {})
-        params = self._session_params(cwd, **options)
-        opening = self._open_session(
-            params, lambda arrived, late: self._request(lambda proxy: proxy.new_session(params, arrived, late))
-        )
+        opening = self._new_sessions.create(self._session_params(cwd, **options))
         return AwaitableSession(_with_settings(opening, settings) if settings else opening)
 
     def load_session(
@@ -218,13 +216,18 @@ class AgentSessions:
     ) -> AwaitableSession:
         self._require("fork", "fork sessions")
         forked = self._request_handler.sessions.get(session_id)
-        opening = self._open_session(
-            params,
-            lambda arrived, late: self._request(
-                lambda proxy: proxy.fork_session(session_id, params, arrived, late), forked
-            ),
-            has_history=True,
-        )
+
+        async def open_fork() -> ClientSession:
+            session = await self._new_sessions.open(
+                params,
+                lambda arrived, late: self._request(
+                    lambda proxy: proxy.fork_session(session_id, params, arrived, late), forked
+                ),
+            )
+            session._usage_counter.add_history()
+            return session
+
+        opening = open_fork()
         return AwaitableSession(_with_settings(opening, settings) if settings else opening)
 
     async def _reopen_session(
@@ -250,38 +253,6 @@ class AgentSessions:
             await self._request_handler.remove(session_id)
             raise
         return session
-
-    async def _open_session(
-        self,
-        params: SessionParams,
-        send: Callable[[Callable[[SessionOpened], None], Callable[[SessionOpened], object]], Awaitable[SessionOpened]],
-        has_history: bool = False,
-    ) -> ClientSession:
-        """Open a session under the id that the agent gives it; reject an id that is empty or in use."""
-        made: list[ClientSession] = []
-
-        def arrived(opened: SessionOpened) -> None:
-            if opened.session_id and opened.session_id not in self._request_handler.sessions:
-                made.append(self._add(opened.session_id, params, opened))
-
-        def late(opened: SessionOpened) -> None:
-            self._tasks.start(self._close_unwanted(opened.session_id, made))
-
-        opened = await send(arrived, late)
-        if not made:
-            flaw = f"the id {opened.session_id!r} twice" if opened.session_id else "no id"
-            raise ProtocolViolation(f"the agent opened a session and gave it {flaw}")
-        if has_history:
-            made[0]._usage_counter.add_history()
-        return made[0]
-
-    async def _close_unwanted(self, session_id: str, made: Sequence[ClientSession]) -> None:
-        """Close a session that was opened after its caller was cancelled, unless its id is that of another session."""
-        with suppress(DuologueError):
-            if made:
-                await made[0].aclose()
-            elif session_id not in self._request_handler.sessions and self.capabilities.close:
-                await self._proxy.close_session(session_id)
 
     def _session_params(
         self,
@@ -341,7 +312,7 @@ class AgentSessions:
             page, cursor = await self._request(methodcaller("list_sessions", directory, cursor, archived))
             found += page
             if cursor is None or cursor in seen:
-                return found
+                return await self._new_sessions.without_unused(found)
             seen.add(cursor)
         raise ProtocolViolation(f"the agent's list of sessions has no end: {MAX_PAGES:,} pages, and more to come")
 

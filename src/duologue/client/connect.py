@@ -83,6 +83,7 @@ def connect(
     unstable: Unstable = False,
     dialect: Dialect | None = None,
     meta: JsonObject | None = None,
+    warm: bool = False,
 ) -> AbstractAsyncContextManager[RemoteAgent]:
     """Connect to an agent; leaving the block ends everything that was started.
 
@@ -114,6 +115,8 @@ def connect(
         unstable: Unstable features to use: `True` for all, or their names.
         dialect: Name of an older dialect that the agent speaks.
         meta: Custom capabilities, sent in `_meta` of the client's capabilities.
+        warm: Keep a new session ready, opened in advance with the options of the last `new_session`, which hands it
+            out if it is called with the same ones.
 
     Raises:
         StartError: The agent cannot be started, or did not answer in time.
@@ -135,7 +138,7 @@ def connect(
         reached, handler, handlers, observers, client_info, startup_timeout, versions, features, login, dialect, meta
     )
     agent = RemoteAgent(handler, connector, reached, policy, login, stall_timeout, max_transcript_bytes)
-    return _connected(agent, connector, _tool_server(tools), record)
+    return _connected(agent, connector, _tool_server(tools), record, warm)
 
 
 def _tool_server(tools: Tools) -> ToolServer | None:
@@ -148,7 +151,7 @@ def _tool_server(tools: Tools) -> ToolServer | None:
 
 @asynccontextmanager
 async def _connected(
-    agent: RemoteAgent, connector: _Connector, tools: ToolServer | None, record: str | Path | None
+    agent: RemoteAgent, connector: _Connector, tools: ToolServer | None, record: str | Path | None, warm: bool
 ) -> AsyncGenerator[RemoteAgent]:
     handler, target, tool_servers = agent._request_handler, connector.target, AsyncExitStack()
     recorder: Recorder | None = None
@@ -166,8 +169,11 @@ async def _connected(
             capabilities = structs.replace(agent.capabilities, mcp_acp=over_acp)
             server = offered_tool_server(tools, capabilities, handler.offered, not target.is_remote_host)
             agent._tool_servers.append(await tool_servers.enter_async_context(server))
+        if warm:
+            agent._new_sessions.keep_spare(agent._session_params(target.cwd or "."))
         yield agent
     finally:
+        await agent._new_sessions.aclose()
         turns = [turn for session in handler.sessions.values() for turn in session._prompts.abandoned_turns()]
         await asyncio.gather(*(turn._cancel_unread() for turn in turns))
         await handler.aclose()

@@ -214,6 +214,14 @@ class ClientRequestHandler:
             raise _no_session(session_id)
         return session
 
+    async def _used_session(self, session_id: str) -> ClientSession:
+        """Return a session once it is used: requests about one that was opened in advance wait until then."""
+        session = self._session(session_id)
+        if session._buffered is not None:
+            await session._buffered.wait_released()
+            session = self._session(session_id)
+        return session
+
     # --- updates, permissions and files
 
     def text(self, session_id: str, role: Role, message_id: str | None, text: str, raw: bytes) -> None:
@@ -249,7 +257,7 @@ class ClientRequestHandler:
         options: list[PermissionOption],
         raw: bytes,
     ) -> str | None:
-        session = self._session(session_id)
+        session = await self._used_session(session_id)
         if known is None and session._parent is None:
             raise _no_session(session_id)  # it was opened after the request, so the tool call is not known
         if known is None:  # a subagent's session, which was announced right before the request
@@ -287,7 +295,7 @@ class ClientRequestHandler:
 
     async def _read_file(self, request: ReadFile) -> str:
         session_id, path = request.session_id, request.path
-        session, workspace = self._session(session_id), self._workspace()
+        session, workspace = await self._used_session(session_id), self._workspace()
         # The policy sees where the path leads, and exactly that is opened.
         resolved = await workspace.resolve(session_id, path)
         cwd, roots = session._params.cwd, session._params.roots
@@ -299,7 +307,7 @@ class ClientRequestHandler:
 
     async def _write_file(self, request: WriteFile) -> None:
         session_id, path = request.session_id, request.path
-        session, workspace = self._session(session_id), self._workspace()
+        session, workspace = await self._used_session(session_id), self._workspace()
         resolved = await workspace.resolve(session_id, path)
         cwd, roots = session._params.cwd, session._params.roots
         with self._noting_denial(session, f"write {path}"):
@@ -316,7 +324,7 @@ class ClientRequestHandler:
 
     async def _create_terminal(self, request: CreateTerminal) -> str:
         session_id, env, command, args = request.session_id, request.env, request.command, request.args
-        session, terminals = self._session(session_id), self._terminals()
+        session, terminals = await self._used_session(session_id), self._terminals()
         own, roots, limit = session._params.cwd, session._params.roots, request.output_byte_limit
 
         async def check(directory: str) -> None:
@@ -349,6 +357,8 @@ class ClientRequestHandler:
     # --- elicitation, authentication and MCP
 
     async def elicit(self, elicitation: Elicitation) -> ElicitationAnswer:
+        if elicitation.session_id in self.sessions:
+            await self._used_session(elicitation.session_id)
         with self.activity.suspended(elicitation.session_id):
             return await self._elicitations.ask(elicitation)
 

@@ -39,6 +39,7 @@ from duologue.sanitize import safe_markdown, shorten
 if TYPE_CHECKING:
     from duologue.client.agent import RemoteAgent
     from duologue.client.agent_sessions import AwaitableSession
+    from duologue.client.new_sessions import BufferedEvents
 
 T = TypeVar("T")
 
@@ -79,6 +80,8 @@ class ClientSession(SessionControls):
         self._user_settings = UserSettings(self)
         self._subscribers = EventSubscribers()
         self._prompts = PromptRunner(self)
+        self._buffered: BufferedEvents | None = None
+        """The events of a session that was opened in advance and is not used yet."""
 
     def _apply_opened(self, state: SessionOpened) -> None:
         """Apply the response that opened the session; what it leaves out may have arrived in updates before."""
@@ -374,6 +377,8 @@ class ClientSession(SessionControls):
     async def _end(self) -> None:
         """Accept nothing more of this session and its children; their events end."""
         self.is_open = False
+        if self._buffered is not None:
+            self._buffered.release()
         self._close_subscribers()
         await self.agent._request_handler.remove(self.id)
         await self._end_children()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 
 from duologue.client.auth import Authenticator
-from duologue.client.late_replay import wait_for_late_replay
+from duologue.client.quirks import wait_for_late_replay
 from duologue.client.request_handler import ClientRequestHandler
 from duologue.conversation.updates import SettingsUpdate
 from duologue.errors import (

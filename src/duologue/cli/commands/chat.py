@@ -111,6 +111,7 @@ class Chat:
         self._acts = UncheckedActs(self._terminals)
         self._running_turn: ClientTurn | None = None
         self._is_done = False
+        self._is_warm = is_interactive()
 
     async def run(self) -> ExitCode:
         """Connect to the agent and run the conversation to its end."""
@@ -160,6 +161,8 @@ class Chat:
             raise AuthenticationRequired(login_advice(agent, error)) from None
         self._screen.pause()
         await apply_settings(self._session, self._arguments)
+        if self._is_warm:
+            agent._new_sessions.keep_spare(self._session._params)  # for `:new`
 
     def _greet(self, agent: RemoteAgent) -> None:
         name = "an agent" if agent.info is None else f"{agent.info.title or agent.info.name} {agent.info.version}"

@@ -77,6 +77,7 @@ def _watched(arguments: argparse.Namespace) -> list[Path]:
 class _Dev(Chat):
     def __init__(self, arguments: argparse.Namespace, watcher: FileWatcher) -> None:
         super().__init__(arguments, has_all_frames=arguments.full_tracebacks)
+        self._is_warm = False  # the author of the agent would take a spare session for one of the chat
         self._watcher = watcher
         self._agent: RemoteAgent | None = None
         self._starting: asyncio.Task[None] | None = None
