@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from websockets.exceptions import InvalidStatus
+from websockets.frames import BINARY, CONT, PING, TEXT, Frame
 
 from duologue.builtin.agent import builtin_agent
 from duologue.transports.base import Transport
@@ -58,6 +59,64 @@ async def test_frames_reach_the_agent_as_they_were_written() -> None:
         await socket.ask(1, "last", {})
 
     assert [frame.decode() for frame in echo.frames[1:-1]] == texts
+
+
+def numbered(number: int) -> str:
+    """Return a notification; those of numbers that 10 divides are longer than what is read at once."""
+    padding = "x" * 100_000 if number % 10 == 0 else "é" * (number * 37 % 300)
+    return json.dumps({"jsonrpc": "2.0", "method": "x", "params": {"n": number, "padding": padding}})
+
+
+def frames_of(number: int) -> bytes:
+    """Return the frames of a notification: a third of them in fragments with a ping in between, and binary ones."""
+    text = numbered(number).encode()
+    if number % 3:
+        return Frame(TEXT, text).serialize(mask=True)
+    parts = [
+        Frame(TEXT, text[:20], fin=False),
+        Frame(PING, b"between"),
+        Frame(CONT, text[20:]),
+        Frame(BINARY, b"ignored"),
+    ]
+    return b"".join(part.serialize(mask=True) for part in parts)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000, 66_000, 10_000_000])
+async def test_messages_arrive_in_order_however_their_bytes_are_cut(size: int) -> None:
+    echo = Echo()
+    count = 8 if size < 1000 else 100
+    data = b"".join(frames_of(number) for number in range(1 if size < 1000 else 0, count))
+    async with running_server(echo) as server, socket_to(server) as socket:
+        await socket.initialize()
+        for begin in range(0, len(data), size):
+            socket.connection.transport.write(data[begin : begin + size])
+            await asyncio.sleep(0)
+        await socket.ask(1, "last", {})
+
+    numbers = [json.loads(frame)["params"]["n"] for frame in echo.frames[1:-1]]
+    assert numbers == list(range(1 if size < 1000 else 0, count))
+
+
+@pytest.mark.parametrize("is_between", [False, True])
+async def test_text_that_is_not_utf_8_closes_with_1007_after_what_came_before(*, is_between: bool) -> None:
+    echo = Echo()
+    async with running_server(echo) as server, socket_to(server) as socket:
+        await socket.initialize()
+        texts = [b'{"jsonrpc":"2.0","method":"x"}'] * is_between + [b'{"jsonrpc":"2.0","method":"\xff"}']
+        socket.connection.transport.write(b"".join(Frame(TEXT, text).serialize(mask=True) for text in texts))
+
+        assert await socket.closed() == 1007
+        await echo.ended.wait()
+
+    assert echo.frames[1:] == texts[:-1]
+
+
+async def test_a_frame_without_a_mask_closes_with_1002() -> None:
+    async with running_server(Echo()) as server, socket_to(server) as socket:
+        await socket.initialize()
+        socket.connection.transport.write(Frame(TEXT, b"{}").serialize(mask=False))
+
+        assert await socket.closed() == 1002
 
 
 @pytest.mark.fault("WSK-05")

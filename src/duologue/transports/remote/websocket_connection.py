@@ -13,6 +13,7 @@ from websockets.frames import BINARY, CONT, TEXT, CloseCode, Frame
 from websockets.protocol import OPEN, Event
 
 from duologue.errors import ConnectionLost, DuologueError, MessageTooLarge, OutputLimitExceeded, ResumeFailed
+from duologue.transports.masked_frames import write_masked_text
 from duologue.transports.remote.small_reads import SmallReads
 from duologue.transports.resume.protocol import HISTORY_LOST, REPLACED
 from duologue.transports.stall_check import StallCheck
@@ -162,9 +163,12 @@ class WebSocketConnection(ClientConnection, SmallReads):
     def put(self, frame: bytes) -> None:
         """Write one text message; on a closed connection this does nothing."""
         if self.protocol.state is OPEN:
-            self.protocol.send_text(frame)
             self._written += len(frame)
-            self.send_data()
+            if self.protocol.extensions:
+                self.protocol.send_text(frame)
+                self.send_data()
+            else:
+                self.transport.write(write_masked_text(frame))
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from duologue.transports.server.asgi_extensions import abort_of, write_of
+from duologue.transports.server.asgi_extensions import abort_of, listen_of, write_of
 from duologue.transports.server.auth import AccessControl, Caller, RequestRejected
 from duologue.transports.server.http_post import HttpRequestHandler
 from duologue.transports.server.limits import Limits
@@ -112,7 +112,9 @@ class ServerApp:
             return
         headers = [(b"acp-connection-id", id.encode())]
         await send({"type": "websocket.accept", "subprotocol": caller.subprotocol, "headers": headers})
-        handler = WebSocketHandler(receive, send, self.connections, caller.name, abort_of(scope), write_of(scope))
+        handler = WebSocketHandler(
+            receive, send, self.connections, caller.name, abort_of(scope), write_of(scope), listen_of(scope)
+        )
         await handler.run(id)
 
 

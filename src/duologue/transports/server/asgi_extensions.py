@@ -17,11 +17,25 @@ WRITE = "duologue.write"
 Write: TypeAlias = Callable[[bytes], asyncio.Event]
 """Returns an event that is set while the client reads what is written."""
 
+LISTEN = "duologue.listen"
+"""The key in the state of a WebSocket for a function that sets what is called with texts the moment they arrive."""
+
+OnText: TypeAlias = Callable[[bytes], bool]
+"""Processes a text and returns `True`, or returns `False` and it is received like every message of ASGI."""
+
+Listen: TypeAlias = Callable[[OnText], None]
+
 
 def write_of(scope: Scope) -> Write | None:
     """Return the function that writes WebSocket frames, if the web server has one."""
     state: dict[str, Any] = scope.get("state") or {}
     return state.get(WRITE)
+
+
+def listen_of(scope: Scope) -> Listen | None:
+    """Return the function that sets what is called with texts, if the web server has one."""
+    state: dict[str, Any] = scope.get("state") or {}
+    return state.get(LISTEN)
 
 
 def abort_of(scope: Scope) -> Callable[[], object]:

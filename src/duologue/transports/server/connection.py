@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from duologue.errors import ConnectionLost, InternalError, InvalidRequest, OutputLimitExceeded, RequestError
 from duologue.jsonrpc.codec import MAX_METHOD_CHARS, PLAIN_NOTIFICATION, is_legal_id, serialize_error
-from duologue.jsonrpc.envelope import Envelope, PendingRequests, read_envelope
+from duologue.jsonrpc.envelope import Ambiguous, Envelope, PendingRequests, check_names, read_envelope
 from duologue.jsonrpc.messages import Id
 from duologue.transports.buffered import BufferedTransport, Wakeup
 from duologue.transports.resume.protocol import VERSION, ResumeGrant
@@ -64,6 +64,11 @@ class ServerConnection(BufferedTransport):
     @property
     def is_over(self) -> bool:
         return self._is_ended
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether a frame of the client waits for the agent."""
+        return bool(self._frames)
 
     # --- used by the agent
 
@@ -137,8 +142,11 @@ class ServerConnection(BufferedTransport):
 
     # --- used by the handlers of WebSocket and HTTP
 
-    def deliver(self, frame: bytes, envelope: Envelope | None) -> None:
+    def deliver(self, frame: bytes, envelope: Envelope | Ambiguous | None) -> None:
         """Pass a frame of the client to the agent, or reject it."""
+        if isinstance(envelope, Ambiguous):
+            self.reject(None, InvalidRequest(str(envelope)))
+            return
         self.last_active = self._loop.time()
         self.metrics.received(len(frame))
         if self.is_over:
@@ -250,3 +258,12 @@ class ServerConnection(BufferedTransport):
     @abstractmethod
     def check(self, now: float) -> None:
         """Disconnect a client that has read nothing for too long; called regularly."""
+
+
+def examine(frame: bytes) -> Envelope | Ambiguous | None:
+    """Return the envelope of a frame of the client, or why its parts could be read in two ways."""
+    try:
+        check_names(frame)
+    except Ambiguous as ambiguous:
+        return ambiguous
+    return read_envelope(frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import httptools
@@ -10,11 +11,16 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
+from websockets.protocol import OPEN
 
-from duologue.transports.server.asgi_extensions import ABORT, WRITE
+from duologue.transports.masked_frames import read_masked_text
+from duologue.transports.server.asgi_extensions import ABORT, LISTEN, WRITE, OnText
 
 HEADER_SECONDS = 10.0
 """For the headers of one request to arrive."""
+
+READ_BYTES = 64 * 1024
+"""asyncio reads four times as much, and glibc maps and unmaps a buffer of that size for every single read."""
 
 MAX_OVERHEAD = 256 * 1024
 """Bytes of one request in addition to its body; `Limits.header_bytes` is checked once all headers are there."""
@@ -46,6 +52,8 @@ class HardenedHttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # TCP, not any transport
         super().connection_made(transport)
+        with suppress(AttributeError):  # only in asyncio's own event loops
+            transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
         # A plain close would wait for the client to read.
         self.app_state = {**self.app_state, ABORT: transport.abort}
         self._start_deadline()
@@ -137,8 +145,9 @@ class HardenedWebSocketProtocol(WebSocketsSansIOProtocol):
     """WebSocket with limits on the memory of one client."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
-        named["app_state"] = {**named["app_state"], WRITE: self.write_frames}
+        named["app_state"] = {**named["app_state"], WRITE: self.write_frames, LISTEN: self.listen}
         super().__init__(*args, **named)
+        self._on_text: OnText | None = None
         self._app = self.app
         self.app = self._run
 
@@ -165,6 +174,27 @@ class HardenedWebSocketProtocol(WebSocketsSansIOProtocol):
             raise ConnectionResetError("the client is gone")
         self.transport.write(data)
         return self.writable
+
+    def listen(self, on_text: OnText) -> None:
+        """Call `on_text` with each text the moment it arrives, while no earlier one waits to be received."""
+        self._on_text = on_text
+
+    def data_received(self, data: bytes) -> None:
+        if self._on_text is not None:
+            data = self._pass_texts(data, self._on_text)
+        if data:
+            super().data_received(data)
+
+    def _pass_texts(self, data: bytes, on_text: OnText) -> bytes:
+        """Pass the whole texts at the beginning of `data`; return the rest, which the library processes."""
+        library = self.conn
+        is_between_messages = not library.reader.buffer and library.current_size is None and self.queue.empty()
+        if not is_between_messages or library.state is not OPEN or library.extensions:
+            return data
+        begin = 0
+        while (found := read_masked_text(data, begin)) is not None and on_text(found[0]):
+            begin = found[1]
+        return data[begin:]
 
     def start_keepalive(self) -> None:
         """Free the memory of the handshake: thousands of connections may stay open."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from starlette.types import Receive, Send
 
-from duologue.errors import InvalidRequest
 from duologue.jsonrpc.codec import Malformed, parse, serialize_error
-from duologue.jsonrpc.envelope import Ambiguous, Envelope, check_names, read_envelope
+from duologue.jsonrpc.envelope import Envelope
 from duologue.transports.buffered import Wakeup
 from duologue.transports.methods import INITIALIZE
 from duologue.transports.offload import run_offloaded
@@ -24,8 +24,8 @@ from duologue.transports.resume.protocol import (
     extract_resume_request,
     read_control,
 )
-from duologue.transports.server.asgi_extensions import Write
-from duologue.transports.server.connection import ServerConnection
+from duologue.transports.server.asgi_extensions import Listen, Write
+from duologue.transports.server.connection import ServerConnection, examine
 from duologue.transports.server.limits import Limits
 from duologue.transports.server.metrics import Metrics
 from duologue.transports.server.registry import ConnectionRegistry
@@ -158,6 +158,7 @@ class WebSocketHandler:
         caller: The authenticated caller.
         abort: Drops the TCP connection.
         write: Writes frames at once, if the web server can.
+        listen: Sets what is called with texts the moment they arrive, if the web server can do that.
 
     Attributes:
         blocked_since: When the write began that the client does not read; `None` while it reads.
@@ -171,9 +172,12 @@ class WebSocketHandler:
         caller: str,
         abort: Callable[[], object],
         write: Write | None = None,
+        listen: Listen | None = None,
     ) -> None:
         self._abort = abort
         self._write_now = write
+        self._listen = listen
+        self._is_receiving = False
         self._writable: asyncio.Event | None = None
         self._is_idle = False
         self.wakeup = Wakeup()
@@ -257,7 +261,7 @@ class WebSocketHandler:
         frame, connection.is_resumable = extract_resume_request(frame)
         connection.attach(self)
         self._connections.open(connection)
-        await self._deliver(connection, frame)
+        connection.deliver(frame, await run_offloaded(examine, frame))
         return connection
 
     async def _resume(self, request: ControlMessage) -> WebSocketServerConnection | None:
@@ -282,26 +286,40 @@ class WebSocketHandler:
     # --- later messages
 
     async def _read(self, connection: WebSocketServerConnection) -> None:
-        while (frame := await self._next()) is not None:
+        if self._listen is not None:
+            self._listen(partial(self._on_text, connection))
+        while True:
+            self._is_receiving = True
+            frame = await self._next()
+            self._is_receiving = False
+            if frame is None:
+                return
             if connection.handler is not self:
                 continue  # another socket carries the connection; this one only waits for its close frame
-            message = read_control(frame) if connection.is_resumable else None
-            if message is not None and message[0] == "received":
-                connection.window.acknowledge(message[1].count)
-                connection.update_congestion()
-                continue
-            connection.count(frame, self)
-            connection.flushes_at_once = True
-            await self._deliver(connection, frame)
-            await connection.wait_for_capacity()
+            if not self._count(connection, frame):
+                connection.deliver(frame, await run_offloaded(examine, frame))
+                await connection.wait_for_capacity()
 
-    async def _deliver(self, connection: WebSocketServerConnection, frame: bytes) -> None:
-        try:
-            envelope = await run_offloaded(_examine, frame)
-        except Ambiguous as ambiguous:
-            connection.reject(None, InvalidRequest(str(ambiguous)))
-        else:
-            connection.deliver(frame, envelope)
+    def _on_text(self, connection: WebSocketServerConnection, frame: bytes) -> bool:
+        """Process a message the moment it arrives; `False` leaves it to `_read`, because it or an earlier one waits."""
+        if not self._is_receiving or connection.handler is not self or connection.has_unread:
+            return False
+        if len(frame) > self._limits.message_bytes:
+            return False
+        if not self._count(connection, frame):
+            connection.deliver(frame, examine(frame))
+        return True
+
+    def _count(self, connection: WebSocketServerConnection, frame: bytes) -> bool:
+        """Process an acknowledgement, or count another message; return whether it is an acknowledgement."""
+        message = read_control(frame) if connection.is_resumable else None
+        if message is not None and message[0] == "received":
+            connection.window.acknowledge(message[1].count)
+            connection.update_congestion()
+            return True
+        connection.count(frame, self)
+        connection.flushes_at_once = True
+        return False
 
     async def _next(self) -> bytes | None:
         """Return the next text message; `None` when the socket is closed."""
@@ -375,8 +393,3 @@ class WebSocketHandler:
     async def _close(self, code: int, reason: str) -> None:
         with suppress(OSError):
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
-
-
-def _examine(frame: bytes) -> Envelope | None:
-    check_names(frame)
-    return read_envelope(frame)
