@@ -52,10 +52,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "builtin": {*BELOW_THE_SIDES, "agent", PACKAGE},
     "integrations": {*BELOW_THE_SIDES, "agent", "client"},
     "testing": {*BELOW_THE_SIDES, "agent", "client", "builtin"},
-    "cli": BELOW_APPLICATIONS,
-    PACKAGE: BELOW_APPLICATIONS,
+    "cli": {*BELOW_APPLICATIONS, "named_agents"},
+    PACKAGE: {*BELOW_APPLICATIONS, "named_agents", "sync"},
+    "named_agents": BELOW_APPLICATIONS,
     "types": BELOW_APPLICATIONS,
-    "sync": BELOW_APPLICATIONS,
+    "sync": {*BELOW_APPLICATIONS, "named_agents"},
     "lowlevel": BELOW_APPLICATIONS,
 }
 

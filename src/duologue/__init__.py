@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from duologue.agent.settings import choice as choice
     from duologue.agent.settings import toggle as toggle
     from duologue.agent.turn import Turn as Turn
-    from duologue.client.blocking.client import ask as ask
-    from duologue.client.connect import connect as connect
     from duologue.client.permissions.policy import Permissions as Permissions
     from duologue.client.services.terminals import Terminals as Terminals
     from duologue.client.services.workspace import Workspace as Workspace
+    from duologue.named_agents import connect as connect
+    from duologue.sync import ask as ask
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -35,10 +35,10 @@ else:
             "duologue.agent.session": "Session",
             "duologue.agent.settings": "Settings choice toggle",
             "duologue.agent.turn": "Turn",
-            "duologue.client.blocking.client": "ask",
-            "duologue.client.connect": "connect",
             "duologue.client.permissions.policy": "Permissions",
             "duologue.client.services.terminals": "Terminals",
             "duologue.client.services.workspace": "Workspace",
+            "duologue.named_agents": "connect",
+            "duologue.sync": "ask",
         },
     )

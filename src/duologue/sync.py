@@ -9,6 +9,7 @@ with duologue.sync.connect("gemini --acp") as agent, agent.new_session("/repo") 
 
 from __future__ import annotations
 
+import duologue.named_agents  # noqa: F401  # names of agents become targets
 from duologue.client.blocking.client import BlockingAgent, BlockingSession, ask, connect, open
 from duologue.client.blocking.turn import BlockingTurn
 

@@ -29,7 +29,51 @@ def add_agents(commands: Commands) -> None:
     kinds.add_argument("--json", action="store_true", help=JSON)
     kinds.add_argument("--names", action="store_true", help="print only the names, one per line")
     subcommands = agents.add_subparsers(dest="action", metavar="SUBCOMMAND", title="subcommands")
+    _add_list(subcommands)
+    _add_search(subcommands)
+    _add_info(subcommands)
     _add_pin(subcommands)
+    _add_approve(subcommands)
+
+
+def _add_list(subcommands: Commands) -> None:
+    listed = subcommands.add_parser(
+        "list",
+        help="list the installed agents, or all agents of the registries",
+        description="List the agents of the lock file, or with `--all` those of the registries.",
+    )
+    listed.set_defaults(function="agents.catalog:list_agents")
+    listed.add_argument("--all", action="store_true", help="list all agents of the registries")
+    listed.add_argument("--json", action="store_true", help=JSON)
+    add_lock_option(listed)
+    add_registry_options(listed)
+
+
+def _add_search(subcommands: Commands) -> None:
+    search = subcommands.add_parser(
+        "search",
+        help="search the registries",
+        description="Search ids, names and descriptions of the agents of the registries. Exits with 1 if nothing is "
+        "found.",
+    )
+    search.set_defaults(function="agents.catalog:search")
+    search.add_argument("text", metavar="TEXT", help="text to search for; upper and lower case are the same")
+    search.add_argument("--json", action="store_true", help=JSON)
+    add_lock_option(search)
+    add_registry_options(search)
+
+
+def _add_info(subcommands: Commands) -> None:
+    info = subcommands.add_parser(
+        "info",
+        help="show what the registries and the lock file know about an agent",
+        description="Show the entry of an agent in the first registry that has it, and what the lock file says.",
+    )
+    info.set_defaults(function="agents.catalog:info")
+    info.add_argument("id", metavar="ID", help="id of the agent")
+    info.add_argument("--json", action="store_true", help=JSON)
+    add_lock_option(info)
+    add_registry_options(info)
 
 
 def _add_pin(subcommands: Commands) -> None:
@@ -42,6 +86,19 @@ def _add_pin(subcommands: Commands) -> None:
     pin.add_argument("id", metavar="ID[@VERSION]", help="id of the agent; with a version, it must be the locked one")
     pin.add_argument("--undo", action="store_true", help="let `update` change the agent again")
     add_lock_option(pin)
+
+
+def _add_approve(subcommands: Commands) -> None:
+    approve = subcommands.add_parser(
+        "approve",
+        help="permit starting the agents of a project's lock file, or a program that has changed",
+        description="Show what would be started, then permit it: with `--lock FILE` the agents of that file, otherwise "
+        "an agent whose program differs from the lock file.",
+    )
+    approve.set_defaults(function="agents.trust:approve")
+    approve.add_argument("id", nargs="?", metavar="ID", help="only this agent")
+    approve.add_argument("--yes", action="store_true", help="do not ask")
+    add_lock_option(approve)
 
 
 def add_registry_options(parser: argparse.ArgumentParser) -> None:

@@ -17,10 +17,10 @@ from duologue.cli.error_report import next_step
 from duologue.cli.exit_codes import UsageError
 from duologue.cli.mcp_servers import mcp_servers
 from duologue.cli.permissions import permissions_for
-from duologue.cli.targets import name_of, target_of, versions_for
+from duologue.cli.targets import lock_for, name_of, target_of, versions_for
 from duologue.client.agent import RemoteAgent
 from duologue.client.auth import AuthOptions
-from duologue.client.connect import INITIALIZE_SECONDS, connect
+from duologue.client.connect import INITIALIZE_SECONDS
 from duologue.client.permissions.prompter import Handler
 from duologue.client.permissions.request import PermissionRequest
 from duologue.client.services.elicitation import ElicitationHandler
@@ -32,6 +32,7 @@ from duologue.config.sessions import OpenedSession, opened_sessions, save_sessio
 from duologue.config.sessions import save_usage as save_session_usage
 from duologue.conversation.session_setup import McpServer, SessionInfo
 from duologue.errors import DuologueError, InvalidParams, MethodNotFound, ResourceNotFound
+from duologue.named_agents import connect
 from duologue.recording.recorder import Recorder
 from duologue.runtime.observers import FrameObserver
 from duologue.sanitize import escape_line
@@ -74,6 +75,7 @@ async def connect_from_args(
             on_elicit=on_elicit,
             observers=(*recorders, *observers),
             env=env,
+            lock=lock_for(target, arguments),
             login=login,
             restart=restart,
             stall_timeout=arguments.stall_timeout,

@@ -90,6 +90,8 @@ def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:
         return "there is no command after `--`"
     if takes_agent and chosen.command_line and chosen.agent is not None:
         return "give either `--agent` or a command after `--`, not both"
+    if takes_agent and chosen.lock is not None and chosen.agent is None:
+        return "`--lock` needs the name of one of its agents: `--agent NAME`"
     if chosen.command == "connect" and (chosen.url is None) != has_command:
         return "connect needs either a URL or a command after `--`"
     if chosen.command == "dev" and chosen.source is None and not has_command:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from duologue.cli.exit_codes import UsageError
 from duologue.client.target import BUILTIN, Target
 from duologue.config.agents import NamedAgent, find_agents
-from duologue.suggestion import suggestion
+from duologue.errors import CommandNotFound
 from duologue.transports.remote.url import is_remote
 
 PACE_SECONDS = "0.7"
@@ -33,12 +33,31 @@ def target_of(arguments: argparse.Namespace) -> Target:
     name = arguments.agent or BUILTIN
     if is_remote(name):
         return remote_config({"url": name}, arguments)
-    agents = find_agents()
-    if name not in agents:
-        meant = suggestion(name, agents) or f"; known agents: {', '.join(agents)}."
-        raise UsageError(f"unknown agent {name!r}{meant} Or give a URL, or a command after `--`")
-    config = with_version(agents[name], arguments)
+    agent = find_agents()[BUILTIN] if name == BUILTIN else named_agent(name, arguments)
+    if agent.source == "locked":
+        return str(name)  # `connect` compares its program at each start
+    config = with_version(agent, arguments)
     return remote_config(config, arguments) if "url" in config else config
+
+
+def named_agent(name: str, arguments: argparse.Namespace) -> NamedAgent:
+    """Return the agent of that name.
+
+    Raises:
+        UsageError: No agent has that name.
+        StartError: The configuration or the lock file cannot be used.
+    """
+    from duologue.registry.resolver import find_agent  # not needed for the built-in agent
+
+    try:
+        return find_agent(name, arguments.lock)
+    except CommandNotFound as error:
+        raise UsageError(f"{error}; or give a URL, or a command after `--`") from None
+
+
+def lock_for(target: Target, arguments: argparse.Namespace) -> str | None:
+    """Return the lock file in which `connect` looks up a target; None if the target is not a name."""
+    return arguments.lock if isinstance(target, str) else None
 
 
 def versions_for(arguments: argparse.Namespace) -> tuple[int, ...]:
@@ -87,4 +106,6 @@ def name_of(arguments: argparse.Namespace) -> str:
     agent: str | None = arguments.agent
     if agent and is_remote(agent):
         return urlsplit(agent)._replace(fragment="").geturl()
-    return agent or shlex.join(arguments.command_line) or BUILTIN
+    if agent:
+        return agent.partition("@")[0]
+    return shlex.join(arguments.command_line) or BUILTIN

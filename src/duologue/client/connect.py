@@ -74,6 +74,7 @@ def connect(
     headers: Mapping[str, str] | None = None,
     token: str | None = None,
     tls: TLSVerify = None,
+    lock: str | Path | None = None,
     startup_timeout: float = INITIALIZE_SECONDS,
     login: AuthOptions | AuthMethodChooser | str | None = None,
     restart: Restart | bool = False,
@@ -88,7 +89,9 @@ def connect(
     """Connect to an agent; leaving the block ends everything that was started.
 
     Args:
-        target: A command (string or list), a URL (`ws`, `wss`, `http`, `https`), an `Agent`, or an open transport.
+        target: A name (`gemini`, `gemini@0.61.0`), a command (string or list), a URL (`ws`, `wss`, `http`, `https`), an
+            `Agent`, or an open transport. A name is looked up as `builtin`, in the lock file, in the configuration and
+            on PATH.
         permissions: Policy that decides the agent's permission requests. Default: it may only read.
         workspace: Files offered to the agent. Default: none.
         terminals: Commands the agent may run here. Default: none.
@@ -106,6 +109,7 @@ def connect(
         headers: HTTP headers sent to a remote agent.
         token: Bearer token sent to a remote agent.
         tls: TLS verification: an `SSLContext`, a CA file added to the system's, or `False` to disable it.
+        lock: Lock file of a project in which a name is looked up, instead of the user's own.
         startup_timeout: Seconds until the agent must have answered `initialize`.
         login: How to authenticate when the agent requires it: a method id, a chooser, or `AuthOptions`.
         restart: Start a lost agent again when it is next needed: `True`, or a `Restart` policy.
@@ -129,7 +133,9 @@ def connect(
         from duologue.compat.dialects import check_dialect
 
         check_dialect(dialect)
-    reached = AgentTarget(target, cwd=cwd, env=env, on_stderr=on_stderr, headers=headers, token=token, tls=tls)
+    reached = AgentTarget(
+        target, cwd=cwd, env=env, on_stderr=on_stderr, headers=headers, token=token, tls=tls, lock=lock
+    )
     handlers, policy = handlers or Handlers(), _restart_policy(reached, restart)
     handler = ClientRequestHandler(
         reached.name, permissions, workspace, terminals, on_elicit, on_elicitation_complete, on_login_status
@@ -225,6 +231,7 @@ class _Connector(Struct, eq=False):
             return await self._connect((1,))
 
     async def _connect(self, versions: tuple[int, ...]) -> LiveConnection:
+        await self.target.prepare()
         transport = self.target.open()
         # Handlers are copied: what a connection registers is bound to its own sessions.
         connection = Connection(

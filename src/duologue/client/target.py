@@ -1,14 +1,17 @@
-"""The target of `connect`: a command, a URL, an agent object in this process, or an open transport.
+"""The target of `connect`: a name, a command, a URL, an agent object in this process, or an open transport.
 
-Each `AgentTarget.open()` starts the agent, or connects to it, anew.
+Each `AgentTarget.open()` starts the agent, or connects to it, anew. What a name means is not known here: programs and
+the public modules call `use_name_resolver`.
 """
 
 from __future__ import annotations
 
+import asyncio
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from msgspec import ValidationError, convert
 
@@ -23,11 +26,21 @@ if TYPE_CHECKING:
     from duologue.transports.remote.url import TLSVerify
 
 Target: TypeAlias = str | Sequence[str] | Mapping[str, Any] | Servable | Transport
-"""A command (string or list), a URL (`wss://…`, `https://…`), a configuration (`{"command": …, "args": …, "env": …}`
-or `{"url": …, "headers": …}`), an agent object, an open transport, or `"builtin"` for duologue's own agent."""
+"""A name of an agent (`gemini`, `gemini@0.61.0`, or `builtin` for duologue's own), a command (string or list), a URL
+(`wss://…`, `https://…`), a configuration (`{"command": …, "args": …, "env": …}` or `{"url": …, "headers": …}`), an
+agent object, or an open transport."""
 
 BUILTIN = "builtin"
 BUILTIN_COMMAND = ("duologue", "agent")
+
+NameResolver: TypeAlias = "Callable[[str, str | Path | None], Mapping[str, Any]]"
+"""Returns the configuration of the agent that a word names, and checks its program; the second argument is the lock
+file to use. Raises `StartError`."""
+
+
+def is_name(target: object) -> bool:
+    """Return True if a target is one word that may name an agent: no blank, no slash, not the built-in agent."""
+    return isinstance(target, str) and target != BUILTIN and re.fullmatch(r"[^\s/\\'\"]+", target) is not None
 
 
 class AgentTarget:
@@ -37,6 +50,8 @@ class AgentTarget:
         StartError: The URL is not valid.
         TypeError: The target is none of these.
     """
+
+    name_resolver: ClassVar[NameResolver | None] = None
 
     def __init__(
         self,
@@ -48,20 +63,40 @@ class AgentTarget:
         headers: Mapping[str, str] | None = None,
         token: str | None = None,
         tls: TLSVerify = None,
+        lock: str | Path | None = None,
     ) -> None:
         if not isinstance(target, str | Sequence | Mapping | Transport) and not hasattr(target, "serve"):
             raise TypeError(f"expected a command, URL, configuration, agent object or transport, not {target!r}")
+        if lock is not None and not is_name(target):
+            raise ValueError("`lock` needs the name of an agent as the target, such as gemini or gemini@0.61.0")
         self.cwd = cwd
+        self._word = str(target) if type(self).name_resolver is not None and is_name(target) else None
+        self._lock = lock
         self._target = list(BUILTIN_COMMAND) if target == BUILTIN else target
         self._env = env
         self._on_stderr = on_stderr
-        self._remote = _remote_factory(target, headers, token, tls)
+        self._remote_options = (headers, token, tls)
+        self._remote = _remote_factory(target, *self._remote_options)
         self._served = TaskScope()
+
+    async def prepare(self) -> None:
+        """Find the agent that a name means, and check the program that will be started.
+
+        Raises:
+            StartError: Nothing has that name, or the program is not the one that was installed.
+        """
+        resolver = type(self).name_resolver
+        if self._word is not None and resolver is not None:
+            # A large program takes a moment to read.
+            self._target = await asyncio.to_thread(resolver, self._word, self._lock)
+            self._remote = _remote_factory(self._target, *self._remote_options)
 
     @property
     def name(self) -> str:
-        """Key of the agent among remembered decisions: its command or URL, not the name that it sends."""
+        """Key of the agent among remembered decisions: its name for the user, command or URL, not the name it sends."""
         target = self._target
+        if self._word is not None:
+            return self._word.partition("@")[0]
         if self._remote is not None:
             return self._remote.url
         if isinstance(target, str):
@@ -128,6 +163,11 @@ class AgentTarget:
     async def aclose(self) -> None:
         """Stop the agent objects that are served in this process."""
         await self._served.cancel(5.0)
+
+
+def use_name_resolver(resolver: NameResolver) -> None:
+    """Set the function that finds agents by their names; without one, a word is a command on PATH."""
+    AgentTarget.name_resolver = staticmethod(resolver)
 
 
 def _remote_factory(

@@ -56,6 +56,7 @@ KNOWN_KEYS: dict[str, tuple[str, ...] | None] = {
     "agents": ("command", "args", "env", "url", "headers", "token", "ca", "transport"),
     "mcp_servers": ("command", "args", "env", "url", "headers", "type"),
     "permissions": None,  # the rules check their own
+    "registries": None,  # a list
 }
 """Tables of the configuration file, and the keys of each entry."""
 
@@ -65,12 +66,13 @@ class NamedAgent(Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: The name.
-        source: Where it was found: the configuration file (`config`), PATH (`path`), or duologue itself (`builtin`).
+        source: Where it was found: the lock file (`locked`), the configuration file (`config`), PATH (`path`), or
+            duologue itself (`builtin`).
         config: How it is started or reached, as `connect()` accepts it.
     """
 
     name: str
-    source: Literal["config", "path", "builtin"]
+    source: Literal["locked", "config", "path", "builtin"]
     config: Mapping[str, Any]
 
     @property

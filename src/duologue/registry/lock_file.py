@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from msgspec import Meta, Struct
 
 from duologue.config.agents import config_file
 from duologue.private_files import FILE_MODE, user_directory
+from duologue.registry.file_reader import read_at_most
 from duologue.registry.index import AgentId, Kind, RegistryError, Sha256, Text, Url, Version, Word
 
 LOCK_NAME = "agents.lock"
@@ -212,7 +212,7 @@ def read_lock(path: Path) -> AgentsLock:
         RegistryError: It cannot be read, is too large, is not a lock file, or has a newer version.
     """
     try:
-        data = _read(path)
+        data = read_at_most(path, MAX_LOCK_BYTES)
     except FileNotFoundError:
         return AgentsLock()
     except OSError as error:
@@ -233,15 +233,6 @@ def read_lock(path: Path) -> AgentsLock:
         raise RegistryError(
             f"{path} is not a valid lock file: {error}; correct it, or remove it and add the agents again"
         ) from None
-
-
-def _read(path: Path) -> bytes:
-    """Read a regular file, at most one byte more than a lock file may have; opening a pipe does not wait."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "not a regular file")
-        return file.read(MAX_LOCK_BYTES + 1)
 
 
 def write_lock(path: Path, lock: AgentsLock) -> None:

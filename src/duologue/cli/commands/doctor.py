@@ -19,11 +19,11 @@ import msgspec
 
 from duologue.cli.arguments import close_session
 from duologue.cli.console.safe_output import Style, safe
-from duologue.cli.exit_codes import ExitCode
-from duologue.cli.targets import name_of, remote_config, versions_for, with_version
+from duologue.cli.exit_codes import ExitCode, UsageError
+from duologue.cli.targets import lock_for, name_of, named_agent, remote_config, versions_for, with_version
 from duologue.client.agent import RemoteAgent
-from duologue.client.connect import connect
 from duologue.client.permissions.rules_file import read_rules
+from duologue.client.target import Target
 from duologue.config.agents import NamedAgent, config_file, find_agents
 from duologue.config.permissions import rules_files
 from duologue.config.servers import named_servers
@@ -36,6 +36,8 @@ from duologue.errors import (
     RequestError,
     StartError,
 )
+from duologue.named_agents import connect
+from duologue.registry.resolver import named_agents
 from duologue.sanitize import escape_line
 from duologue.transports.remote.url import is_remote
 
@@ -121,9 +123,18 @@ def _configuration(arguments: argparse.Namespace) -> Iterator[Finding]:
     except ValueError as error:
         yield Finding(what="config", state="broken", detail=str(error), fix=f"correct {path}")
     yield from _rules()
-    if arguments.agent is not None and arguments.agent not in agents and not is_remote(arguments.agent):
-        fix = f"one of: {', '.join(agents)}"
-        yield Finding(what=arguments.agent, state="broken", detail="unknown agent", fix=fix)
+    try:
+        agents = named_agents(arguments.lock)
+    except StartError as error:
+        yield Finding(what="lock", state="broken", detail=str(error), fix="correct it; no locked agent can be started")
+    if arguments.agent is not None and not is_remote(arguments.agent):
+        try:
+            named_agent(arguments.agent, arguments)
+        except UsageError:
+            fix = f"one of: {', '.join(agents)}"
+            yield Finding(what=arguments.agent, state="broken", detail="unknown agent", fix=fix)
+        except StartError as error:
+            yield Finding(what=arguments.agent, state="broken", detail=str(error), fix="do what the message says")
 
 
 def _rules() -> Iterator[Finding]:
@@ -145,26 +156,34 @@ def _rules() -> Iterator[Finding]:
 def _check_agents(arguments: argparse.Namespace) -> Iterator[Finding]:
     """Check one agent after the other: on a busy machine, many that start at once are too slow for their timeouts."""
     try:
-        agents = list(find_agents().values())
-    except StartError:
+        chosen = _chosen_agents(arguments)
+    except (StartError, UsageError):
         return
-    chosen = [agent for agent in agents if arguments.agent in (None, agent.name)]
-    if arguments.agent is not None and is_remote(arguments.agent):
-        config = remote_config({"url": arguments.agent}, arguments)
-        chosen.append(NamedAgent(name=name_of(arguments), source="config", config=config))
     for agent in chosen:
         yield asyncio.run(_check_agent(agent, arguments))
         yield from _check_usage(agent.name)
+
+
+def _chosen_agents(arguments: argparse.Namespace) -> list[NamedAgent]:
+    if arguments.agent is None:
+        return list(named_agents(arguments.lock).values())
+    if is_remote(arguments.agent):
+        config = remote_config({"url": arguments.agent}, arguments)
+        return [NamedAgent(name=name_of(arguments), source="config", config=config)]
+    return [named_agent(arguments.agent, arguments)]
 
 
 async def _check_agent(agent: NamedAgent, arguments: argparse.Namespace) -> Finding:
     what = f"agent {agent.name}"
     began = time.monotonic()
     try:
-        target = with_version(agent, arguments)
-        versions = versions_for(arguments)
+        target: Target = agent.name if agent.source == "locked" else with_version(agent, arguments)
         async with connect(
-            target, startup_timeout=arguments.timeout, protocol_versions=versions, dialect=arguments.dialect
+            target,
+            lock=lock_for(target, arguments),
+            startup_timeout=arguments.timeout,
+            protocol_versions=versions_for(arguments),
+            dialect=arguments.dialect,
         ) as remote:
             agent_name = f"{remote.info.title or remote.info.name} {remote.info.version}" if remote.info else "no name"
             took = f"answered in {time.monotonic() - began:.1f} s"

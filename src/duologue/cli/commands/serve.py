@@ -16,6 +16,7 @@ from duologue.cli.arguments import parse_key_values
 from duologue.cli.console.safe_output import log_to_stderr, safe
 from duologue.cli.exit_codes import UsageError
 from duologue.cli.targets import TOKEN_VARIABLE, target_of
+from duologue.client.target import Target
 from duologue.compat.transport import open_with_dialect
 from duologue.relay.backoff import RestartBackoff
 from duologue.relay.process_relay import ProcessRelay
@@ -98,17 +99,28 @@ def _opener(arguments: argparse.Namespace) -> OpenProcess:
     cwd = Path(arguments.cwd).absolute()
     if not cwd.is_dir():
         raise UsageError(f"--cwd {arguments.cwd}: no such directory")
-    target = target_of(arguments)
-    env = parse_key_values(arguments.env, "--env")
-    if isinstance(target, Mapping) and "command" in target:
-        command = [str(target["command"]), *map(str, target.get("args", ()))]
-        env = {**{str(name): str(value) for name, value in dict(target.get("env", {})).items()}, **env}
-    elif isinstance(target, Sequence) and not isinstance(target, str):
-        command = list(target)
-    else:
-        raise UsageError("only commands can be served, not a remote agent")
+    target, own_env = target_of(arguments), parse_key_values(arguments.env, "--env")
     on_stderr = safe(sys.stderr).write_bytes
-    return open_with_dialect(
-        lambda: ProcessTransport(command, cwd=cwd, env=env, on_stderr=on_stderr, read_ahead=RELAY_READ_AHEAD),
-        arguments.dialect,
-    )
+
+    def open_process() -> ProcessTransport:
+        command, env = _command(target, arguments.lock)
+        return ProcessTransport(
+            command, cwd=cwd, env={**env, **own_env}, on_stderr=on_stderr, read_ahead=RELAY_READ_AHEAD
+        )
+
+    _command(target, arguments.lock)  # what is wrong with it is known before the server starts
+    return open_with_dialect(open_process, arguments.dialect)
+
+
+def _command(target: Target, lock: str | None) -> tuple[list[str], dict[str, str]]:
+    """Return the command and environment variables of the agent; the program of a locked one is compared each time."""
+    if isinstance(target, str):
+        from duologue.registry.resolver import resolve
+
+        target = resolve(target, lock)
+    if isinstance(target, Mapping) and "command" in target:
+        env = {str(name): str(value) for name, value in dict(target.get("env", {})).items()}
+        return [str(target["command"]), *map(str, target.get("args", ()))], env
+    if isinstance(target, Sequence) and not isinstance(target, str):
+        return list(target), {}
+    raise UsageError("only commands can be served, not a remote agent")

@@ -17,14 +17,14 @@ from duologue.cli.console.login_prompt import login_advice
 from duologue.cli.console.safe_output import SafeOutput, safe
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.recordings import known_recordings, named_recording, read
-from duologue.cli.targets import name_of, target_of, versions_for
+from duologue.cli.targets import lock_for, name_of, target_of, versions_for
 from duologue.client.agent import RemoteAgent
-from duologue.client.connect import connect
 from duologue.client.permissions.policy import Permissions
 from duologue.config.sessions import saved_usages
 from duologue.conversation.items import Item, Message, ToolCall
 from duologue.conversation.session_setup import SessionInfo
 from duologue.errors import AuthenticationRequired, MethodNotFound, ProtocolViolation, RequestError
+from duologue.named_agents import connect
 from duologue.sanitize import escape_line
 from duologue.usage.amounts import SessionUsage
 
@@ -70,6 +70,7 @@ async def _run(arguments: argparse.Namespace, out: SafeOutput) -> ExitCode:
         target,
         permissions=Permissions(read="reject"),
         env=parse_key_values(arguments.env, "--env"),
+        lock=lock_for(target, arguments),
         protocol_versions=versions_for(arguments),
         dialect=arguments.dialect,
     ) as agent:

@@ -8,16 +8,17 @@ import sys
 
 from duologue.cli.console.safe_output import safe
 from duologue.cli.exit_codes import UsageError
-from duologue.config.agents import NamedAgent, config_file, find_agents
+from duologue.config.agents import NamedAgent, config_file
 from duologue.errors import StartError
+from duologue.registry.resolver import named_agents
 
-SOURCES = {"config": "configuration", "path": "found on PATH", "builtin": "built in"}
+SOURCES = {"locked": "locked", "config": "configuration", "path": "found on PATH", "builtin": "built in"}
 
 
 def overview(arguments: argparse.Namespace) -> int:
     """List the agents; return the exit code."""
     try:
-        found = list(find_agents().values())
+        found = list(named_agents().values())
     except StartError as error:
         raise UsageError(str(error)) from None
     if arguments.names:
