@@ -106,5 +106,5 @@ def add_registry_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("registries")
     registry = "use this registry, in this order, instead of DUOLOGUE_REGISTRY and `registries` of the configuration"
     add_repeatable(group, "--registry", "URL|FILE", registry)
-    group.add_argument("--offline", action="store_true", help="use nothing of the network, only what was kept")
+    group.add_argument("--offline", action="store_true", help="use no network, only what was saved")
     group.add_argument("--mirror", metavar="DIR", help="use only this directory, made by `duologue agents mirror`")

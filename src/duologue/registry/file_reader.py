@@ -1,4 +1,4 @@
-"""Read a file of bounded size that may have been made by somebody else."""
+"""Read a file of bounded size that another user or program may have made."""
 
 from __future__ import annotations
 

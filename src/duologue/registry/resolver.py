@@ -163,7 +163,7 @@ def _unknown(name: str, lock: str | Path | None) -> str:
 
     known = named_agents(lock)
     with suppress(RegistryError):
-        if name in Registries().kept_ids():
+        if name in Registries().saved_ids():
             return f"the agent {name!r} is not installed; run: duologue agents add {name}"
     near = suggestion(name, {*known, *KNOWN_COMMANDS}) or f"; known agents: {', '.join(known)}."
     return f"unknown agent {name!r}{near} A name is looked up in the lock file, in the configuration and on PATH"

@@ -1,4 +1,4 @@
-"""Where entries of agents come from: registries in order, each a URL or a file, kept for use without a network.
+"""Registries of agents in order, each a URL or a file; their indexes are saved for use without a network.
 
 The first registry that has an id decides. A registry that cannot be read is an error for every id that no earlier one
 has: a later registry must not answer for it.
@@ -25,7 +25,7 @@ from duologue.registry.index import MAX_INDEX_BYTES, Index, RegistryEntry, Regis
 from duologue.suggestion import suggestion
 
 VARIABLE = "DUOLOGUE_REGISTRY"
-"""Environment variable with registries, separated by blanks."""
+"""Environment variable with registries, separated by whitespace."""
 
 MIRROR_INDEX = "registry.json"
 """Index of a mirror directory."""
@@ -47,7 +47,7 @@ class LoadedIndex(Struct, frozen=True, kw_only=True):
     Attributes:
         registry: The registry: its URL without credentials and query, or its file.
         index: The entries.
-        note: What the user should know, such as that a kept index is used; may be empty.
+        note: What the user should know, such as that a saved index is used; may be empty.
     """
 
     registry: str
@@ -69,8 +69,8 @@ class FoundEntry(Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-class _Kept(Struct, frozen=True, kw_only=True):
-    """What is known about a kept index."""
+class _SavedIndex(Struct, frozen=True, kw_only=True):
+    """Description of a saved index."""
 
     registry: str
     sha256: str
@@ -84,7 +84,7 @@ class Registries:
     Args:
         named: URLs and files; none: those of `DUOLOGUE_REGISTRY`, else of the configuration, else the bundled examples.
         mirror: Directory of a mirror, which is the only registry then.
-        is_offline: Use kept indexes and files only.
+        is_offline: Use saved indexes and files only.
         limits: Time limits of downloads.
 
     Raises:
@@ -144,12 +144,12 @@ class Registries:
             raise RegistryError("\n".join(failures))
         return list(found.values()), [*failures, *notes]
 
-    def kept_ids(self) -> set[str]:
-        """Return the ids that are known without asking a registry: of kept indexes, files, and the bundled examples."""
+    def saved_ids(self) -> set[str]:
+        """Return the ids that are known without asking a registry: of saved indexes, files, and the bundled examples."""
         ids: set[str] = set()
         for location in self._locations:
             with suppress(RegistryError):
-                ids.update((self._kept(location)[0] if is_url(location) else self._load(location)).index.agents)
+                ids.update((self._saved(location)[0] if is_url(location) else self._load(location)).index.agents)
         return ids
 
     def _broken(self, agent_id: str) -> str:
@@ -163,38 +163,38 @@ class Registries:
         return self._loaded[location]
 
     def _download(self, url: str) -> LoadedIndex:
-        """Download an index unless the kept one is still the newest; use the kept one if the network fails."""
-        kept: LoadedIndex | None = None
+        """Download an index unless the saved one is still the newest; use the saved one if the network fails."""
+        saved: LoadedIndex | None = None
         etag: str | None = None
         with suppress(RegistryError):
-            kept, about = self._kept(url)
+            saved, about = self._saved(url)
             etag = about.etag
         if self._is_offline:
-            if kept is None:
-                raise RegistryError(f"no index of {shown(url)} is kept, and --offline was given; run once without it")
-            return kept
+            if saved is None:
+                raise RegistryError(f"no index of {shown(url)} is saved, and --offline was given; run once without it")
+            return saved
         path = _cache_file(url)
         partial = path.with_name(f".{path.name}-{os.getpid()}")
         try:
             make_private_directory(path.parent)
             fetched = fetch(url, partial, max_bytes=MAX_INDEX_BYTES, etag=etag, limits=self._limits)
-            if fetched.is_unchanged and kept is not None:
-                return msgspec.structs.replace(kept, note="")
+            if fetched.is_unchanged and saved is not None:
+                return msgspec.structs.replace(saved, note="")
             index = read_index(partial.read_bytes(), shown(url))
             partial.replace(path)
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            keep = _Kept(registry=shown(url), sha256=fetched.sha256, fetched_at=now, etag=fetched.etag)
+            keep = _SavedIndex(registry=shown(url), sha256=fetched.sha256, fetched_at=now, etag=fetched.etag)
             path.with_suffix(".about").write_bytes(msgspec.json.encode(keep))
         except (RegistryError, OSError) as error:
-            if kept is None:
+            if saved is None:
                 raise RegistryError(str(error)) from None
-            return msgspec.structs.replace(kept, note=f"{error}; {kept.note}")
+            return msgspec.structs.replace(saved, note=f"{error}; {saved.note}")
         finally:
             partial.unlink(missing_ok=True)
         return LoadedIndex(registry=shown(url), index=index)
 
-    def _kept(self, url: str) -> tuple[LoadedIndex, _Kept]:
-        """Return the kept index of a URL.
+    def _saved(self, url: str) -> tuple[LoadedIndex, _SavedIndex]:
+        """Return the saved index of a URL.
 
         Raises:
             RegistryError: There is none, or it is damaged.
@@ -202,11 +202,11 @@ class Registries:
         path = _cache_file(url)
         try:
             data = read_at_most(path, MAX_INDEX_BYTES)
-            about = msgspec.json.decode(read_at_most(path.with_suffix(".about"), 100_000), type=_Kept)
+            about = msgspec.json.decode(read_at_most(path.with_suffix(".about"), 100_000), type=_SavedIndex)
         except (OSError, msgspec.DecodeError) as error:
-            raise RegistryError(f"no index of {shown(url)} is kept: {error}") from None
+            raise RegistryError(f"no index of {shown(url)} is saved: {error}") from None
         if hashlib.sha256(data).hexdigest() != about.sha256:
-            raise RegistryError(f"the kept index of {shown(url)} is damaged")
+            raise RegistryError(f"the saved index of {shown(url)} is damaged")
         note = f"the index of {shown(url)} from {about.fetched_at} is used"
         return LoadedIndex(registry=shown(url), index=read_index(data, shown(url)), note=note), about
 
@@ -226,7 +226,7 @@ def _locations(named: Sequence[str]) -> list[str]:
 
 
 def _cache_file(url: str) -> Path:
-    """Return the file of a kept index; the URL is hashed, because it may contain a password."""
+    """Return the file of a saved index; the URL is hashed, because it may contain a password."""
     name = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     return user_directory("XDG_CACHE_HOME", ".cache") / "registries" / f"{name}.json"
 
