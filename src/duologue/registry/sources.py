@@ -145,7 +145,7 @@ class Registries:
         return list(found.values()), [*failures, *notes]
 
     def saved_ids(self) -> set[str]:
-        """Return the ids that are known without asking a registry: of saved indexes, files, and the bundled examples."""
+        """Return the ids that are known without asking a registry: of saved indexes, files and bundled examples."""
         ids: set[str] = set()
         for location in self._locations:
             with suppress(RegistryError):
