@@ -46,8 +46,14 @@ class Wakeup:
     async def wait(self) -> None:
         """Wait for the next call of `set`."""
         waiter = asyncio.get_running_loop().create_future()
-        self._waiters = [*(each for each in self._waiters or () if not each.done()), waiter]
-        await waiter
+        waiters = self._waiters = self._waiters or []
+        waiters.append(waiter)
+        try:
+            await waiter
+        except BaseException:
+            if waiters is self._waiters:
+                waiters.remove(waiter)
+            raise
 
 
 class BufferedTransport(Transport):

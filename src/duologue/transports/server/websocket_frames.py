@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from itertools import filterfalse
 
 TEXT = 0x81
@@ -68,9 +69,9 @@ def _frames(data: bytes) -> list[tuple[int, int, int]]:
 
 def _as_texts(frames: list[bytes]) -> list[bytes]:
     """Replace what is no UTF-8: an agent may have written anything, and a text frame must be text."""
+    others: Iterator[bytes] = filterfalse(bytes.isascii, frames)
     try:
-        # A line end is no part of a longer character: all frames are UTF-8 if what they are joined to is.
-        b"\n".join(filterfalse(bytes.isascii, frames)).decode()
+        b"\n".join(others).decode()  # a line end is no part of a longer character: each is UTF-8 if all together are
     except UnicodeDecodeError:
         return [frame.decode("utf-8", "replace").encode() for frame in frames]
     return frames
