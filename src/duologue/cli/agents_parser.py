@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 
+from duologue.cli.install_parser import add_install_commands
 from duologue.cli.options import add_lock_option, add_repeatable
 
 TYPE_CHECKING = False
@@ -34,6 +35,7 @@ def add_agents(commands: Commands) -> None:
     _add_info(subcommands)
     _add_pin(subcommands)
     _add_approve(subcommands)
+    add_install_commands(subcommands, add_registry_options)
 
 
 def _add_list(subcommands: Commands) -> None:

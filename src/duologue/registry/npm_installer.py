@@ -20,6 +20,9 @@ TARBALLS = "npm"
 """Directory of a mirror that has npm packages, each named by its SHA-512."""
 
 PACKAGE_NAME = re.compile(r"(@[a-z0-9~][a-z0-9._~-]*/)?[a-zA-Z0-9~][a-zA-Z0-9._~-]*")
+UNNEEDED_FIELDS = ("resolved", "funding", "license", "deprecated")
+"""Fields of a package in a lock that do not decide what is installed; the first would name the registry's host."""
+
 OPTIONS = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--omit-lockfile-registry-resolved")
 
 
@@ -60,8 +63,10 @@ def resolve(
     source.progress.step(f"resolving {name}@{version} with npm")
     run_tool([_npm(), "install", "--package-lock-only", *OPTIONS], folder)
     lock = json.loads((folder / "package-lock.json").read_text("utf-8"))
-    for each in lock["packages"].values():
-        each.pop("resolved", None)
+    for path, each in lock["packages"].items():
+        for field in UNNEEDED_FIELDS:
+            each.pop(field, None)
+        _drop_absent_options(path, each, lock["packages"])
     check_lock(lock)
     if not allow_scripts and (scripts := _with_scripts(lock)):
         source.progress.notice(
@@ -190,6 +195,17 @@ def _digest(package: dict[str, Any]) -> str | None:
             except Base64Error:
                 return None
     return None
+
+
+def _drop_absent_options(path: str, package: dict[str, Any], packages: dict[str, Any]) -> None:
+    """Remove optional dependencies that the registry does not have: `npm ci` would call the lock incomplete."""
+    options = package.get("optionalDependencies", {})
+    folders = [path]
+    while "node_modules/" in folders[-1]:
+        folders.append(folders[-1].rpartition("node_modules/")[0].rstrip("/"))
+    for name in list(options):
+        if not any(f"{folder}/node_modules/{name}".lstrip("/") in packages for folder in folders):
+            del options[name]
 
 
 def _with_scripts(lock: dict[str, Any]) -> list[str]:

@@ -74,7 +74,7 @@ def run_tool(
         if code != 0:
             errors.seek(0)
             raise ToolFailed(
-                f"{_name(words)} failed (exit code {code}):\n{_end(text + errors.read().decode('utf-8', 'replace'))}"
+                f"{_name(words)} failed (exit code {code}):\n{_shown(text + errors.read().decode('utf-8', 'replace'))}"
             )
         return text
 
@@ -83,6 +83,8 @@ def _name(words: Sequence[str]) -> str:
     return f"`{Path(words[0]).name} {' '.join(word for word in words[1:3] if not word.startswith('-'))}`"
 
 
-def _end(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("npm warn Unknown")]
-    return "\n".join(f"  {sanitize(line)}" for line in lines[-SHOWN_LINES:])
+def _shown(text: str) -> str:
+    """Return the lines of a tool's output that tell why it failed: errors rather than warnings and help."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(("npm warn", "npm notice"))]
+    lines = [line.removeprefix("npm error").strip() or "" for line in lines]
+    return "\n".join(f"  {sanitize(line)}" for line in list(dict.fromkeys(filter(None, lines)))[:SHOWN_LINES])

@@ -82,8 +82,6 @@ def resolve(
             run_tool([*command, "--python", interpreter], work, UV_VARIABLES)
         except ToolFailed as error:
             failure = failure or error
-            if "Python" not in str(error):
-                break
             continue
         requirements = (work / "requirements.txt").read_text("utf-8")
         check_requirements(requirements)
