@@ -21,7 +21,7 @@ PYTHON_LINK = re.compile(r"bin/python[0-9.]*")
 """Links of a virtual environment to the interpreter."""
 
 ENVIRONMENT_FILE = "pyvenv.cfg"
-MACHINE_SETTINGS = ("home", "uv", "version_info", "version", "executable", "command", "prompt", "implementation")
+MACHINE_SETTINGS = (b"home", b"uv", b"version_info", b"version", b"executable", b"command", b"prompt")
 """Settings of a virtual environment that say where and with what it was made."""
 
 
@@ -72,13 +72,23 @@ def _describe(path: Path, relative: str) -> str:
     if path.is_symlink():
         target = "python" if PYTHON_LINK.fullmatch(relative) else str(path.readlink())
         return f"link {target!r}"
-    if relative == ENVIRONMENT_FILE:
-        lines = path.read_text("utf-8").splitlines(keepends=True)
-        lasting = "".join(line for line in lines if line.partition("=")[0].strip() not in MACHINE_SETTINGS)
-        return f"file {hashlib.sha256(lasting.encode()).hexdigest()}"
+    if relative == ENVIRONMENT_FILE or path.match("*.dist-info/RECORD"):
+        lines = path.read_bytes().splitlines(keepends=True)
+        is_own = _is_setting_of_machine if relative == ENVIRONMENT_FILE else _is_record_of_installer
+        return f"file {hashlib.sha256(b''.join(line for line in lines if not is_own(line))).hexdigest()}"
     info = path.lstat()
     kind = "program" if info.st_mode & 0o100 else "file"
     return f"{kind} {file_sha256(path)}"
+
+
+def _is_setting_of_machine(line: bytes) -> bool:
+    """Return True for a line of `pyvenv.cfg` that says where and with what the environment was made."""
+    return line.partition(b"=")[0].strip() in MACHINE_SETTINGS
+
+
+def _is_record_of_installer(line: bytes) -> bool:
+    """Return True for a line of `RECORD` about a script that the installer made, or its own notes."""
+    return line.startswith(b"../") or b".dist-info/uv_cache.json," in line
 
 
 def tree_sha256(description: str) -> str:

@@ -30,7 +30,11 @@ OTHER_PYTHONS = ("3.13", "3.12", "3.14", "3.11")
 UV_VARIABLES = {"UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never", "UV_LINK_MODE": "copy"}
 """Settings of uv: no interpreter is downloaded unseen, and files are not shared with its cache."""
 
-ENVIRONMENT_LEFTOVERS = ("activate*", "deactivate*", "pydoc.bat")
+ENVIRONMENT_LEFTOVERS = (
+    *(".gitignore", "CACHEDIR.TAG", ".lock", "bin/activate*", "bin/deactivate*", "bin/pydoc.bat"),
+    "lib/python*/site-packages/*.dist-info/uv_cache.json",
+)
+"""Files of uv that are not part of the agent: they depend on the version of uv, or on where a wheel came from."""
 
 
 def split_package(package: str) -> tuple[str, str, str | None]:
@@ -126,10 +130,8 @@ def install(recipe: InstallRecipe, directory: Path, work: Path, source: InstallS
     python = directory / "bin" / "python"
     command: list[str | Path] = [_uv(), "pip", "sync", "--require-hashes", "--quiet", *options, "--python", python]
     run_tool([*command, work / "requirements.txt"], work, UV_VARIABLES)
-    for left in (".gitignore", "CACHEDIR.TAG", ".lock"):
-        (directory / left).unlink(missing_ok=True)
     for pattern in ENVIRONMENT_LEFTOVERS:
-        for path in (directory / "bin").glob(pattern):
+        for path in directory.glob(pattern):
             path.unlink()
 
 
