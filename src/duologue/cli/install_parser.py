@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    RegistryOptions = Callable[[argparse.ArgumentParser], None]
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 IDS = "id of an agent (default: all agents of the lock file)"
@@ -25,6 +26,15 @@ def add_install_commands(
         subcommands: The subcommands of `agents`.
         add_registry_options: Adds the options that say where entries of agents come from.
     """
+    _add_add(subcommands, add_registry_options)
+    _add_install(subcommands)
+    _add_update(subcommands, add_registry_options)
+    _add_remove(subcommands)
+    _add_verify(subcommands)
+    _add_mirror(subcommands)
+
+
+def _add_add(subcommands: Commands, add_registry_options: RegistryOptions) -> None:
     add = subcommands.add_parser(
         "add",
         help="install an agent of a registry, and lock its version and content",
@@ -45,6 +55,8 @@ def add_install_commands(
     add.add_argument("--probe", action="store_true", help="start the agent, and lock what it says about itself")
     _add_common(add, add_registry_options)
 
+
+def _add_install(subcommands: Commands) -> None:
     install = subcommands.add_parser(
         "install",
         help="install exactly what a lock file says",
@@ -58,6 +70,8 @@ def add_install_commands(
     _add_offline(install)
     _add_common(install)
 
+
+def _add_update(subcommands: Commands, add_registry_options: RegistryOptions) -> None:
     update = subcommands.add_parser(
         "update",
         help="install newer versions of agents, except of those that are pinned",
@@ -68,6 +82,8 @@ def add_install_commands(
     update.add_argument("--check", action="store_true", help="only show which agents have another version")
     _add_common(update, add_registry_options)
 
+
+def _add_remove(subcommands: Commands) -> None:
     remove = subcommands.add_parser(
         "remove", help="remove agents from the lock file, and their files", description="Remove agents."
     )
@@ -75,6 +91,8 @@ def add_install_commands(
     remove.add_argument("ids", nargs="+", metavar="ID", help="id of an agent")
     _add_common(remove)
 
+
+def _add_verify(subcommands: Commands) -> None:
     verify = subcommands.add_parser(
         "verify",
         help="compare every file of the installed agents with the lock file",
@@ -85,6 +103,8 @@ def add_install_commands(
     verify.add_argument("ids", nargs="*", metavar="ID", help=IDS)
     _add_common(verify)
 
+
+def _add_mirror(subcommands: Commands) -> None:
     mirror = subcommands.add_parser(
         "mirror",
         help="copy everything that locked agents need into a directory, for machines without a network",
@@ -97,9 +117,7 @@ def add_install_commands(
     _add_common(mirror)
 
 
-def _add_common(
-    parser: argparse.ArgumentParser, add_registry_options: Callable[[argparse.ArgumentParser], None] | None = None
-) -> None:
+def _add_common(parser: argparse.ArgumentParser, add_registry_options: RegistryOptions | None = None) -> None:
     add_lock_option(parser)
     # What `agents` itself accepts, too, must not be reset by the subcommand.
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=JSON)
