@@ -16,7 +16,7 @@ from pathlib import Path
 from duologue.private_files import FILE_MODE, make_private_directory, user_directory
 from duologue.registry.archive import remove_tree
 from duologue.registry.index import RegistryError
-from duologue.registry.install_progress import InstallProgress
+from duologue.registry.install_recipe import InstallProgress
 from duologue.registry.lock_file import LockedAgent, installation_directory, read_lock
 
 WAIT_SECONDS = 900.0

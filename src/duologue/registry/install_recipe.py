@@ -9,11 +9,23 @@ from typing import Any
 from msgspec import Struct
 
 from duologue.registry.index import Kind
-from duologue.registry.install_progress import InstallProgress
 from duologue.registry.lock_file import LockedAgent
 
 EXACT_VERSION = re.compile(r"[0-9]+(\.[0-9]+)*[0-9A-Za-z.+!-]*")
 """A version of a package, as opposed to a range or a tag."""
+
+
+class InstallProgress:
+    """Receives what an installation does; this one ignores it."""
+
+    def step(self, text: str) -> None:
+        """Report that a step begins, such as the start of npm."""
+
+    def received(self, size: int, announced: int | None) -> None:
+        """Report bytes of a download."""
+
+    def notice(self, text: str) -> None:
+        """Report something that the user must know: what is executed, what could not be checked, a wait."""
 
 
 class InstallRecipe(Struct, frozen=True, kw_only=True):

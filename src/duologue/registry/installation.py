@@ -15,11 +15,12 @@ import msgspec
 from msgspec import Struct
 
 from duologue.registry.file_digest import DESCRIPTION, describe_tree, program_digests, tree_changes, tree_sha256
-from duologue.registry.index import RegistryEntry, RegistryError
+from duologue.registry.index import BinaryTarget, Distribution, PackageTarget, RegistryEntry, RegistryError
 from duologue.registry.install_prefix import InstallPrefix, open_prefix
 from duologue.registry.install_recipe import InstallSource
 from duologue.registry.installer import AddRequest, check_platform, install_locked, mirror_files, resolve_and_install
-from duologue.registry.lock_file import LockedAgent, edit_lock, installation_directory, read_lock
+from duologue.registry.lock_file import LOCK_NAME, LockedAgent, edit_lock, installation_directory, read_lock
+from duologue.registry.sources import MIRROR_INDEX, FoundEntry
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 MOST_CHANGES = 20
@@ -92,7 +93,7 @@ def add_from_mirror(agent_id: str, version: str | None, lock: Path, source: Inst
         RegistryError: The mirror does not have it.
     """
     assert source.mirror is not None
-    known = read_lock(source.mirror / "agents.lock").agents
+    known = read_lock(source.mirror / LOCK_NAME).agents
     agent = known.get(agent_id)
     if agent is None or version not in (None, agent.version):
         has = ", ".join(f"{each.id}@{each.version}" for each in known.values()) or "none"
@@ -105,7 +106,7 @@ def add_from_mirror(agent_id: str, version: str | None, lock: Path, source: Inst
 
 def update(
     agents: Sequence[LockedAgent],
-    find: Callable[[str], tuple[RegistryEntry, str] | None],
+    find: Callable[[str], FoundEntry],
     lock: Path,
     source: InstallSource,
     *,
@@ -115,7 +116,7 @@ def update(
 
     Args:
         agents: The agents.
-        find: Returns the entry of an agent, and where it is from.
+        find: Returns the entry of an agent.
         lock: The lock file.
         source: Where files are taken from.
         is_check: Only report what is outdated.
@@ -124,18 +125,19 @@ def update(
         RegistryError: An agent cannot be installed; its old version stays usable.
     """
     for agent in agents:
-        found = find(agent.id)
-        if found is None:
+        try:
+            found = find(agent.id)
+        except RegistryError:
             yield AgentUpdate(id=agent.id, before=agent.version, after=None, state="unknown")
             continue
-        entry, registry = found
+        entry = found.entry
         version = entry.preview.version if agent.preview and entry.preview is not None else entry.version
         is_current = version == agent.version and not _is_replaced(agent, entry)
         state = "current" if is_current else "pinned" if agent.pinned else "outdated"
         if state == "outdated" and not is_check:
             request = AddRequest(
                 entry=entry,
-                registry=registry,
+                registry=found.registry,
                 via=agent.kind,
                 is_preview=agent.preview and entry.preview is not None,
                 allow_scripts=agent.allow_scripts,
@@ -146,15 +148,10 @@ def update(
 
 
 def remove(ids: Sequence[str], lock: Path, source: InstallSource) -> None:
-    """Remove agents from a lock, and their files unless another lock needs them.
-
-    Raises:
-        RegistryError: An agent is not locked.
-    """
+    """Remove agents from a lock, and their files unless another lock needs them."""
     with open_prefix(source.progress) as prefix:
         with edit_lock(lock) as edit:
             for agent_id in ids:
-                locked_agent(edit.lock.agents, agent_id, lock)
                 edit.remove(agent_id)
         prefix.remove_garbage()
 
@@ -200,21 +197,26 @@ def mirror(agents: Sequence[LockedAgent], directory: Path, source: InstallSource
             with _errors(agent.id), prefix.partial() as work:
                 check_platform(agent)
                 mirror_files(agent, directory, work, source)
-            with edit_lock(directory / "agents.lock") as edit:
+            with edit_lock(directory / LOCK_NAME) as edit:
                 edit.put(agent)
+        entries = [_entry_of(agent) for agent in read_lock(directory / LOCK_NAME).agents.values()]
+        data = msgspec.json.encode({"version": "1.0.0", "agents": entries})
+        (directory / MIRROR_INDEX).write_bytes(msgspec.json.format(data, indent=2))
 
 
-def locked_agent(agents: dict[str, LockedAgent], agent_id: str, lock: Path) -> LockedAgent:
-    """Return a locked agent.
-
-    Raises:
-        RegistryError: The lock does not have it.
-    """
-    agent = agents.get(agent_id)
-    if agent is None:
-        known = ", ".join(sorted(agents)) or "none"
-        raise RegistryError(f"{lock} has no agent {agent_id!r}; it has: {known}")
-    return agent
+def _entry_of(agent: LockedAgent) -> RegistryEntry:
+    """Return the entry of a mirrored agent, in the version that the mirror has."""
+    if agent.kind == "binary":
+        binary = BinaryTarget(
+            archive=agent.url or "", cmd=agent.program, sha256=agent.archive_sha256, args=agent.args, env=agent.env
+        )
+        distribution = Distribution(binary={agent.platform: binary})
+    else:
+        target = PackageTarget(package=agent.package or "", args=agent.args, env=agent.env)
+        distribution = Distribution(npx=target) if agent.kind == "npx" else Distribution(uvx=target)
+    return RegistryEntry(
+        id=agent.id, name=agent.name, version=agent.version, description=agent.name, distribution=distribution
+    )
 
 
 def _put(prefix: InstallPrefix, partial: Path, agent: LockedAgent) -> None:

@@ -6,7 +6,7 @@ import sys
 import time
 
 from duologue.cli.console.safe_output import Style, rewrite_line, safe, say, terminal_width
-from duologue.registry.install_progress import InstallProgress
+from duologue.registry.install_recipe import InstallProgress
 
 REDRAW_SECONDS = 0.1
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from duologue.cli.commands.agents.json_line import write_line
 from duologue.cli.commands.agents.trust import lock_of, locked_agent
 from duologue.cli.console.install_output import ConsoleInstallProgress
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.registry import installation
+from duologue.registry.approvals import approve, unapproved
 from duologue.registry.install_recipe import InstallSource
 from duologue.registry.installer import AddRequest
 from duologue.registry.lock_file import LockedAgent, installation_directory, read_lock
+from duologue.registry.sources import Registries
 
 
 def add(arguments: argparse.Namespace) -> int:
@@ -24,10 +25,12 @@ def add(arguments: argparse.Namespace) -> int:
     if source.mirror is not None:
         agent = installation.add_from_mirror(agent_id, version or None, lock, source)
     else:
-        entry, registry = _find(arguments, agent_id)
+        found = _registries(arguments).find(agent_id)
+        if found.note:
+            source.progress.notice(found.note)
         request = AddRequest(
-            entry=entry,
-            registry=registry,
+            entry=found.entry,
+            registry=found.registry,
             version=version or None,
             via=arguments.via,
             is_preview=arguments.preview,
@@ -50,6 +53,11 @@ def install(arguments: argparse.Namespace) -> int:
         state = "installed" if agent.id in installed else "unchanged"
         text = "is installed" if agent.id in installed else "was installed already, and is unchanged"
         _report(arguments, agent, state, f"{agent.id} {agent.version} {text}")
+    if arguments.lock is not None and (new := unapproved(agents)):
+        if arguments.approve:
+            approve(new, lock)
+        else:
+            sys.stderr.write(f"to permit starting them: duologue agents approve --lock {arguments.lock}\n")
     return ExitCode.OK
 
 
@@ -64,9 +72,8 @@ def update(arguments: argparse.Namespace) -> int:
         "pinned": "{id} stays at {before}, because it is pinned; the registry has {after}",
         "unknown": "{id} {before} is in no registry; it stays as it is",
     }
-    updates = installation.update(
-        agents, lambda agent_id: _find(arguments, agent_id), lock, _source(arguments), is_check=arguments.check
-    )
+    registries = _registries(arguments)
+    updates = installation.update(agents, registries.find, lock, _source(arguments), is_check=arguments.check)
     for each in updates:
         line = {"id": each.id, "state": each.state, "before": each.before, "after": each.after}
         if arguments.json:
@@ -134,11 +141,8 @@ def _source(arguments: argparse.Namespace) -> InstallSource:
     )
 
 
-def _find(arguments: argparse.Namespace, agent_id: str) -> Any:
-    from duologue.registry.index import read_index
-
-    path = arguments.registry[0]
-    return read_index(Path(path).read_bytes(), path).agents[agent_id], path
+def _registries(arguments: argparse.Namespace) -> Registries:
+    return Registries(arguments.registry or (), mirror=arguments.mirror, is_offline=arguments.offline)
 
 
 def _report(arguments: argparse.Namespace, agent: LockedAgent, state: str, text: str) -> None:
