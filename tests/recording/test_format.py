@@ -22,9 +22,8 @@ def test_the_header_says_what_the_file_is_and_which_agent_was_recorded(tmp_path:
     header = json.loads(recorder.path.read_bytes().splitlines()[0])
 
     assert (header["duologue"], header["version"], header["agent"]) == ("recording", 2, ["agent", "--api-key", "•••"])
-    reader = RecordingReader(recorder.path)
-    assert reader.header.agent[0] == "agent"
-    reader.close()
+    with RecordingReader(recorder.path) as reader:
+        assert reader.header.agent[0] == "agent"
 
 
 def test_each_line_has_time_direction_and_frame(tmp_path: Path) -> None:
@@ -97,11 +96,9 @@ def test_damaged_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     file.write_text(LATER + "\n".join(damaged) + '\n{"t":1,"gap":3}\n')
     with file.open("ab") as end:
         end.write(b'{"t":1,"text":"\xff"}\n')
-    reader = RecordingReader(file)
-
-    assert list(reader) == [Entry(t=1.0, gap=3)]
-    assert reader.damaged == len(damaged) + 1
-    reader.close()
+    with RecordingReader(file) as reader:
+        assert list(reader) == [Entry(t=1.0, gap=3)]
+        assert reader.damaged == len(damaged) + 1
 
 
 def test_a_line_that_no_frame_can_have_is_skipped_in_bounded_memory(tmp_path: Path) -> None:
@@ -111,24 +108,21 @@ def test_a_line_that_no_frame_can_have_is_skipped_in_bounded_memory(tmp_path: Pa
         end.truncate(len(LATER) + MAX_LINE_BYTES + 10)  # a hole: zeros that take no space
         end.seek(0, 2)
         end.write(b'\n{"t":1,"gap":3}\n')
-    reader = RecordingReader(file)
-
-    assert list(reader) == [Entry(t=1.0, gap=3)]
-    assert (reader.damaged, reader.position) == (1, file.stat().st_size)
-    reader.close()
+    with RecordingReader(file) as reader:
+        assert list(reader) == [Entry(t=1.0, gap=3)]
+        assert (reader.damaged, reader.position) == (1, file.stat().st_size)
 
 
 def test_a_growing_recording_is_read_on_from_where_it_ended(tmp_path: Path) -> None:
     file = tmp_path / "run.acp"
     file.write_text(LATER + '{"t":1,"gap":1}\n{"t":2,')
-    reader = RecordingReader(file)
-    first = list(reader)
-    with file.open("a") as end:
-        end.write('"gap":2}\n')
+    with RecordingReader(file) as reader:
+        first = list(reader)
+        with file.open("a") as end:
+            end.write('"gap":2}\n')
 
-    assert [first, list(reader)] == [[Entry(t=1.0, gap=1)], [Entry(t=2.0, gap=2)]]
-    assert (reader.damaged, reader.position) == (0, file.stat().st_size)
-    reader.close()
+        assert [first, list(reader)] == [[Entry(t=1.0, gap=1)], [Entry(t=2.0, gap=2)]]
+        assert (reader.damaged, reader.position) == (0, file.stat().st_size)
 
 
 def test_a_frame_is_kept_byte_for_byte_unless_it_has_a_secret(tmp_path: Path) -> None:

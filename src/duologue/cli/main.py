@@ -17,6 +17,16 @@ FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Numbers of the errors of a disk that takes nothing more."""
 
 
+WRONG = {
+    "connect": "connect needs either a URL or a command after `--`",
+    "tap": "tap needs a command after `--`, or `--agent NAME|URL`",
+    "dev": "dev needs a Python file, MODULE:NAME, or a command after `--`",
+    "agent": "`--scenario` and `--dialect` cannot be combined: a scenario is sent exactly as its file says",
+    "run": "give either a prompt or `-f FILE`, not both",
+}
+"""Wrong combinations of arguments of each command."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     protect_streams()
@@ -83,7 +93,7 @@ def _report(error: Exception) -> ExitCode:
 
 def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:
     """Describe a wrong combination of arguments; None if they fit together."""
-    takes_agent = chosen.command in ("run", "chat", "serve", "sessions")
+    takes_agent = chosen.command in ("run", "chat", "serve", "sessions", "tap")
     if has_command and not takes_agent and chosen.command not in ("connect", "dev"):
         return f"{chosen.command} accepts no command after `--`"
     if has_command and not chosen.command_line:
@@ -92,20 +102,24 @@ def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:
         return "give either `--agent` or a command after `--`, not both"
     if takes_agent and chosen.lock is not None and chosen.agent is None:
         return "`--lock` needs the name of one of its agents: `--agent NAME`"
-    if chosen.command == "connect" and (chosen.url is None) != has_command:
-        return "connect needs either a URL or a command after `--`"
-    if chosen.command == "dev" and chosen.source is None and not has_command:
-        return "dev needs a Python file, MODULE:NAME, or a command after `--`"
-    if chosen.command == "agent" and chosen.scenario is not None and chosen.dialect is not None:
-        return "`--scenario` and `--dialect` cannot be combined: a scenario is sent exactly as its file says"
-    if chosen.command == "run" and chosen.prompt is not None and chosen.prompt_file is not None:
-        return "give either a prompt or `-f FILE`, not both"
     if chosen.command == "sessions":
-        is_about_all = chosen.action in ("list", "prune")
-        if (chosen.what is None) != is_about_all:
-            return f"sessions {chosen.action} {'accepts no' if is_about_all else 'needs an'} argument"
-        if (chosen.older_than is not None) != (chosen.action == "prune"):
-            return "`sessions prune` needs `--older-than DAYS`; the other actions do not accept it"
+        return _problem_of_sessions(chosen)
+    wrong = {
+        "connect": lambda: (chosen.url is None) != has_command,
+        "tap": lambda: chosen.agent is None and not has_command,
+        "dev": lambda: chosen.source is None and not has_command,
+        "agent": lambda: chosen.scenario is not None and chosen.dialect is not None,
+        "run": lambda: chosen.prompt is not None and chosen.prompt_file is not None,
+    }
+    return WRONG[chosen.command] if chosen.command in wrong and wrong[chosen.command]() else None
+
+
+def _problem_of_sessions(chosen: argparse.Namespace) -> str | None:
+    is_about_all = chosen.action in ("list", "prune")
+    if (chosen.what is None) != is_about_all:
+        return f"sessions {chosen.action} {'accepts no' if is_about_all else 'needs an'} argument"
+    if (chosen.older_than is not None) != (chosen.action == "prune"):
+        return "`sessions prune` needs `--older-than DAYS`; the other actions do not accept it"
     return None
 
 

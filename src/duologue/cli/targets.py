@@ -6,7 +6,7 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +14,7 @@ from duologue.cli.exit_codes import UsageError
 from duologue.client.target import BUILTIN, Target
 from duologue.config.agents import NamedAgent, find_agents
 from duologue.errors import CommandNotFound
+from duologue.transports.process.command import split_command
 from duologue.transports.remote.url import is_remote
 
 PACE_SECONDS = "0.7"
@@ -58,6 +59,28 @@ def named_agent(name: str, arguments: argparse.Namespace) -> NamedAgent:
 def lock_for(target: Target, arguments: argparse.Namespace) -> str | None:
     """Return the lock file in which `connect` looks up a target; None if the target is not a name."""
     return arguments.lock if isinstance(target, str) else None
+
+
+def command_of(target: Target, lock: str | None) -> tuple[list[str], dict[str, str]] | None:
+    """Return the command of a target and its own environment variables; None for a remote agent.
+
+    The program of a locked agent is compared with the lock.
+
+    Raises:
+        StartError: The program differs, or the agent cannot be found.
+    """
+    if isinstance(target, str):
+        from duologue.registry.resolver import resolve
+
+        target = resolve(target, lock)
+    if isinstance(target, Mapping):
+        if "command" not in target:
+            return None
+        variables = {str(name): str(value) for name, value in dict(target.get("env", {})).items()}
+        return split_command([str(target["command"]), *map(str, target.get("args", ()))]), variables
+    if isinstance(target, Sequence) and not isinstance(target, str):
+        return split_command(target), {}
+    return None
 
 
 def versions_for(arguments: argparse.Namespace) -> tuple[int, ...]:

@@ -16,16 +16,19 @@ def recordings_folder() -> Path:
     return user_directory("XDG_DATA_HOME", ".local/share") / "recordings"
 
 
-def new_recording() -> Path:
+def new_recording(folder: Path | None = None) -> Path:
     """Return the path of a new recording, named by the time; its directory is made for its owner only.
+
+    Args:
+        folder: The directory; by default that of the user's recordings.
 
     Raises:
         OSError: The directory cannot be made.
     """
-    folder = recordings_folder()
+    folder = folder or recordings_folder()
     make_private_directory(folder)
     now = datetime.now().astimezone()
-    return folder / f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}{SUFFIX}"
+    return folder / f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}{SUFFIX}"
 
 
 def find_recordings() -> list[Path]:

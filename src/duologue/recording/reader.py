@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Self
 
 from msgspec import structs
 
@@ -15,14 +16,14 @@ MAX_LINE_BYTES = 72 << 20
 
 
 class RecordingReader:
-    """Reads the entries of a recording in order, in bounded memory; `t` counts from the first header on.
+    """Reads the entries of a recording in order, in bounded memory. Enter it; leaving it closes the file.
 
     Args:
         path: File of the recording.
 
     Attributes:
         header: The first header.
-        position: Number of bytes read so far; `follow` in other programs may wait for the file to grow beyond it.
+        position: Number of bytes read so far; a recording that grows beyond it has more entries.
         damaged: Number of lines that could not be read.
 
     Raises:
@@ -92,8 +93,10 @@ class RecordingReader:
             pass
         self.position = self._file.tell()
 
-    def close(self) -> None:
-        """Close the file."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
 
@@ -104,11 +107,8 @@ def read_recording(path: str | Path) -> Iterator[Entry]:
         ValueError: The file is not a recording, or was written by a newer duologue.
         OSError: The file cannot be read.
     """
-    reader = RecordingReader(path)
-    try:
+    with RecordingReader(path) as reader:
         yield from reader
-    finally:
-        reader.close()
 
 
 def _seconds_between(first: str, later: str) -> float:

@@ -6,6 +6,7 @@ readable up to the end of its last whole line.
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -18,7 +19,7 @@ from duologue.recording.format import VERSION, FrameDirection, Header, encode_li
 from duologue.recording.frame_lines import FrameLines
 from duologue.recording.line_splitter import LineSplitter
 from duologue.recording.recording_file import RecordingFile
-from duologue.recording.redaction import Redactor
+from duologue.recording.redaction import Redactor, environment_secrets
 
 MAX_WAITING_BYTES = 16 * 1024 * 1024
 """Bytes that may wait for a slow disk; further frames are dropped, and the gap is marked."""
@@ -49,6 +50,8 @@ class _Dropped(NamedTuple):
 class Recorder:
     """Records frames in a file, without their secrets. Pass it to `connect` as an observer.
 
+    The values of this process's environment variables whose names say secret are masked wherever they occur.
+
     Args:
         path: The file; a recording is appended to. Only its owner may read it.
         agent: Command or URL of the agent, kept in the header without its secrets.
@@ -64,7 +67,7 @@ class Recorder:
 
     def __init__(self, path: str | Path, *, agent: Sequence[str] = (), patterns: Iterable[str] = ()) -> None:
         self.path = Path(path)
-        self._redactor = Redactor(patterns)
+        self._redactor = Redactor(patterns, values=environment_secrets(os.environ))
         self._file = RecordingFile(self.path, _header(self._redactor.redact(list(agent))))
         self._dropped: list[_Dropped] = []
         """Since the last item that was queued; one for each stream."""

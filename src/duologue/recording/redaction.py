@@ -9,9 +9,12 @@ By patterns: what the user's own regular expressions match.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeGuard
+
+import msgspec
 
 MASK = "•••"
 """Replaces a secret."""
@@ -60,8 +63,11 @@ _AUTH_REQUESTS = ("authenticate", "auth/login")
 _ENCODED = ("data", "blob")
 _LONG = 4096
 """Longer encoded data is not searched: images and audio in base64 show no secrets, and searching megabytes is slow."""
+MIN_SECRET_LENGTH = 8
+"""Shorter values of environment variables are not searched for: they would be found in words."""
 _SHORT = 64
 """Names up to this length are cached."""
+_encode = msgspec.json.encode
 _OPTION = re.compile(r"--?[\w-]+")
 _JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"?+(?P<is_name>\s*+:)?+', re.DOTALL)
 
@@ -84,18 +90,24 @@ class Redactor:
 
     Args:
         patterns: Regular expressions of the user; every match in a text is masked, too.
+        values: Secrets that are known, such as those of `environment_secrets`; they are masked wherever they occur.
 
     Raises:
-        ValueError: One of them is not a regular expression, or matches an empty text.
+        ValueError: One of the patterns is not a regular expression, or matches an empty text.
     """
 
-    def __init__(self, patterns: Iterable[str] = ()) -> None:
+    def __init__(self, patterns: Iterable[str] = (), *, values: Iterable[str] = ()) -> None:
         self._patterns = [_compiled(pattern) for pattern in patterns]
+        # The longest first: one may be a part of another.
+        self._values = sorted({value for value in values if value}, key=len, reverse=True)
+        self._is_value_in_json = _finder(self._values)
 
     def may_have_secret(self, json: bytes) -> bool:
         """Return False if this JSON, or a part of it between two quotes, certainly has no secret."""
         if self._patterns:
             return True  # they may say where a text begins and ends, which only its reader knows
+        if self._is_value_in_json is not None and self._is_value_in_json(json) is not None:
+            return True
         if json.isascii():
             return _SIGN_IN_ASCII_JSON.search(json.lower()) is not None
         return _SIGN_IN_JSON.search(json.decode("utf-8", "replace").casefold()) is not None
@@ -121,12 +133,14 @@ class Redactor:
         # Most texts contain no secret, and this check costs a tenth of the search.
         if _SIGN.search(text.casefold()) is not None:
             text = _SECRET_VALUE.sub(_masked, _QUOTED_ASSIGNMENT.sub(_masked_in_quotes, text))
+        for value in self._values:
+            text = text.replace(value, MASK)
         for pattern in self._patterns:
             text = pattern.sub(MASK, text)
         return text
 
     def _name(self, name: str) -> str:
-        return self._text(name) if self._patterns else name
+        return self._text(name) if self._patterns or self._values else name
 
     def _member(self, name: str, value: Any) -> Any:
         if name in ("env", "headers"):
@@ -144,9 +158,23 @@ class Redactor:
         ]
 
 
-_REDACTOR = Redactor()
-redact = _REDACTOR.redact
-redact_broken = _REDACTOR.redact_broken
+def environment_secrets(environment: Mapping[str, str]) -> list[str]:
+    """Return the values of the variables whose names say secret; short ones and existing paths are no secrets."""
+    return [
+        value
+        for name, value in environment.items()
+        if len(value) >= MIN_SECRET_LENGTH and _SECRET_NAME.search(name) is not None and not _is_path(value)
+    ]
+
+
+def _is_path(value: str) -> bool:
+    return value.startswith(("/", "~")) and Path(value).expanduser().exists()
+
+
+def _finder(values: Iterable[str]) -> Callable[[bytes], object] | None:
+    """Return a function that finds any of these values in JSON, unless it is hidden by an escape of `_ESCAPES`."""
+    forms = {form for value in values for form in (_encode(value)[1:-1], value.encode("utf-8", "surrogatepass"))}
+    return re.compile(b"|".join(map(re.escape, forms))).search if forms else None
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -201,3 +229,8 @@ def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
 
 def _is_array(value: Any) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
+
+
+_REDACTOR = Redactor()
+redact = _REDACTOR.redact
+redact_broken = _REDACTOR.redact_broken

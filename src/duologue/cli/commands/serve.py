@@ -7,7 +7,7 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,7 @@ from duologue.agent.hosting.stdio import errors_on_stderr
 from duologue.cli.arguments import parse_key_values
 from duologue.cli.console.safe_output import log_to_stderr, safe
 from duologue.cli.exit_codes import UsageError
-from duologue.cli.targets import TOKEN_VARIABLE, target_of
-from duologue.client.target import Target
+from duologue.cli.targets import TOKEN_VARIABLE, command_of, target_of
 from duologue.compat.transport import open_with_dialect
 from duologue.relay.backoff import RestartBackoff
 from duologue.relay.process_relay import ProcessRelay
@@ -81,7 +80,8 @@ def _app(arguments: argparse.Namespace, address: ServerAddress, token: str | Non
         trusted_proxies=arguments.behind_proxy,
         is_behind_tls=arguments.behind_tls_proxy,
     )
-    return ServerApp(_agents(_opener(arguments), arguments.shared), access, limits)
+    agents = _agents(_opener(arguments), arguments.shared)
+    return ServerApp(agents if arguments.record is None else _recorded(agents, arguments.record), access, limits)
 
 
 def _agents(open_process: OpenProcess, is_shared: bool) -> Callable[[str], Servable]:
@@ -94,6 +94,24 @@ def _agents(open_process: OpenProcess, is_shared: bool) -> Callable[[str], Serva
     return lambda caller: shared.setdefault(caller, SharedProcessRelay(open_process, backoff))
 
 
+def _recorded(agents: Callable[[str], Servable], directory: str) -> Callable[[str], Servable]:
+    """Return a function from caller to agent; each connection is recorded in a file of its own.
+
+    Raises:
+        UsageError: The directory cannot be made.
+    """
+    from duologue.config.recordings import new_recording
+    from duologue.recording.recorder import Recorder
+    from duologue.relay.recorded_relay import RecordedRelay
+
+    folder = Path(directory).absolute()
+    try:
+        new_recording(folder)
+    except OSError as error:
+        raise UsageError(f"--record {directory}: {error.strerror}") from None
+    return lambda caller: RecordedRelay(agents(caller), lambda: Recorder(new_recording(folder)))
+
+
 def _opener(arguments: argparse.Namespace) -> OpenProcess:
     """Return how to start the agent; it depends on this command line only, never on a client."""
     cwd = Path(arguments.cwd).absolute()
@@ -102,25 +120,16 @@ def _opener(arguments: argparse.Namespace) -> OpenProcess:
     target, own_env = target_of(arguments), parse_key_values(arguments.env, "--env")
     on_stderr = safe(sys.stderr).write_bytes
 
+    def started() -> tuple[list[str], dict[str, str]]:
+        """Return the command and its variables; the program of a locked agent is compared at each start."""
+        found = command_of(target, arguments.lock)
+        if found is None:
+            raise UsageError("only commands can be served, not a remote agent")
+        return found[0], {**found[1], **own_env}
+
     def open_process() -> ProcessTransport:
-        command, env = _command(target, arguments.lock)
-        return ProcessTransport(
-            command, cwd=cwd, env={**env, **own_env}, on_stderr=on_stderr, read_ahead=RELAY_READ_AHEAD
-        )
+        command, env = started()
+        return ProcessTransport(command, cwd=cwd, env=env, on_stderr=on_stderr, read_ahead=RELAY_READ_AHEAD)
 
-    _command(target, arguments.lock)  # what is wrong with it is known before the server starts
+    started()  # what is wrong with it is known before the server starts
     return open_with_dialect(open_process, arguments.dialect)
-
-
-def _command(target: Target, lock: str | None) -> tuple[list[str], dict[str, str]]:
-    """Return the command and environment variables of the agent; the program of a locked one is compared each time."""
-    if isinstance(target, str):
-        from duologue.registry.resolver import resolve
-
-        target = resolve(target, lock)
-    if isinstance(target, Mapping) and "command" in target:
-        env = {str(name): str(value) for name, value in dict(target.get("env", {})).items()}
-        return [str(target["command"]), *map(str, target.get("args", ()))], env
-    if isinstance(target, Sequence) and not isinstance(target, str):
-        return list(target), {}
-    raise UsageError("only commands can be served, not a remote agent")
