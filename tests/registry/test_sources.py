@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -162,7 +163,10 @@ def test_a_server_that_fails_leaves_the_saved_index_usable(bad: bytes, server: H
 
 
 def test_a_server_that_sends_nothing_is_abandoned(server: HttpsServer) -> None:
-    url = server.add_raw("/registry.json", lambda peer: server.ended.wait(60))
+    def wait(peer: ssl.SSLSocket) -> None:
+        server.ended.wait(60)
+
+    url = server.add_raw("/registry.json", wait)
 
     with pytest.raises(RegistryError, match=r"sent nothing|was not received"):
         Registries([url], limits=DownloadLimits(silence=0.3, total=1.0)).find("a")
