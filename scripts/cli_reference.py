@@ -15,7 +15,7 @@ from duologue.cli.parser import each_command, subcommands
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 
 OTHER_ACTIONS = (argparse._HelpAction, argparse._SubParsersAction)
-"""What is no option: the help, and the choice of a subcommand, which has a section."""
+"""Actions that have no row in a table: the help, and the choice of a subcommand, which has a section."""
 
 NOTE = "<!-- This page is written by `python -m scripts.cli_reference`. -->\n"
 

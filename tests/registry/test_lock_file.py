@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from duologue.registry import lock_file
 from duologue.registry.index import RegistryError
 from duologue.registry.lock_file import (
     AgentsLock,
+    LockedAgent,
     ProbedAuthMethod,
     ProbeResult,
     edit_lock,
@@ -254,3 +256,19 @@ def test_the_lock_of_the_user_is_in_the_directory_of_the_configuration(
     directory = installation_directory(locked())
     assert directory.parent == tmp_path / "duologue/agents/sample"
     assert directory.name == f"1.2.3-{locked().install_digest()[:12]}"
+
+
+def test_the_reference_lists_every_field() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/lock-file.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`[^|]+`) \|", page, re.MULTILINE)
+    listed = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    fields = {field for struct in (AgentsLock, LockedAgent, ProbeResult) for field in struct.__struct_fields__}
+
+    assert listed - {"DIGEST"} == fields
+
+
+def test_the_example_of_the_reference_is_a_valid_lock_file(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/lock-file.md").read_text("utf-8")
+    example = page.partition("```json\n")[2].partition("```")[0]
+
+    assert list(read_lock(written(tmp_path / "agents.lock", example)).agents) == ["team-agent"]
