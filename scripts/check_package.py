@@ -58,6 +58,7 @@ PROGRAMS = {
     "pydantic-ai": "import duologue.integrations.pydantic_ai",
     "langgraph": "import duologue.integrations.langgraph",
     "cli": CLIENT,
+    "agents": "import duologue.registry.installation, uv; uv.find_uv_bin()",
     "all": SERVER,
 }
 

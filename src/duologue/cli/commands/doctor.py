@@ -46,6 +46,7 @@ EXTRAS = {
     "mcp": "MCP servers for agents",
     "remote": "agents behind WebSocket and HTTP",
     "http2": "HTTP/2 for remote agents",
+    "agents": "installing agents from PyPI",
     "pydantic-ai": "the adapter for pydantic-ai",
     "langgraph": "the adapter for LangGraph",
 }
