@@ -39,7 +39,7 @@ def _add_add(subcommands: Commands, add_registry_options: RegistryOptions) -> No
         "add",
         help="install an agent of a registry, and lock its version and content",
         description="Install an agent into a directory of its own, and write its version, where it came from and the "
-        "hashes of its files into the lock file. Nothing of the agent is executed unless `--probe` or "
+        "hashes of its files into the lock file. Nothing of the agent is executed unless "
         "`--allow-scripts` is given.",
         epilog="examples: duologue agents add gemini; duologue agents add gemini@0.61.0 --via npx",
     )
@@ -52,7 +52,6 @@ def _add_add(subcommands: Commands, add_registry_options: RegistryOptions) -> No
     add.add_argument(
         "--allow-scripts", action="store_true", help="run the install scripts of the agent's packages; this is locked"
     )
-    add.add_argument("--probe", action="store_true", help="start the agent, and lock what it says about itself")
     _add_common(add, add_registry_options)
 
 
