@@ -19,7 +19,7 @@ BELOW_THE_SIDES = {
 }
 BELOW_APPLICATIONS = {
     *BELOW_THE_SIDES,
-    *("agent", "client", "relay", "integrations", "config", "registry", "builtin", "testing"),
+    *("agent", "client", "relay", "integrations", "config", "registry", "daemon", "builtin", "testing"),
     PACKAGE,
 }
 
@@ -49,6 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "relay": BELOW_THE_SIDES,
     "config": {*BELOW_THE_SIDES, "client"},
     "registry": {*BELOW_THE_SIDES, "client", "config"},
+    "daemon": {*BELOW_THE_SIDES, "relay"},
     "builtin": {*BELOW_THE_SIDES, "agent", PACKAGE},
     "integrations": {*BELOW_THE_SIDES, "agent", "client"},
     "testing": {*BELOW_THE_SIDES, "agent", "client", "builtin"},

@@ -27,6 +27,7 @@ from duologue.client.services.elicitation import ElicitationHandler
 from duologue.client.services.terminals import Terminals
 from duologue.client.services.workspace import Workspace
 from duologue.client.session import ClientSession
+from duologue.client.target import AgentTarget, Target
 from duologue.config.recordings import new_recording
 from duologue.config.sessions import OpenedSession, opened_sessions, save_session, save_title, session_named
 from duologue.config.sessions import save_usage as save_session_usage
@@ -68,7 +69,7 @@ async def connect_from_args(
     permissions = permissions_for(arguments, on_request, on_denied, on_decision)
     with _recorder(arguments.record) as recorders, _start_notice(arguments) as is_started:
         async with connect(
-            target,
+            _warm(target, env, on_stderr, arguments) if getattr(arguments, "warm", False) else target,
             permissions=permissions,
             workspace=Workspace(cwd),
             terminals=terminals,
@@ -87,6 +88,14 @@ async def connect_from_args(
         ) as agent:
             is_started()
             yield agent
+
+
+def _warm(
+    target: Target, env: dict[str, str], on_stderr: Callable[[bytes], None] | None, arguments: argparse.Namespace
+) -> AgentTarget:
+    from duologue.cli.warm_target import WarmTarget
+
+    return WarmTarget(target, env=env, on_stderr=on_stderr, lock=lock_for(target, arguments))
 
 
 @contextlib.contextmanager

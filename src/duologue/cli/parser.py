@@ -88,6 +88,7 @@ def _make() -> tuple[argparse.ArgumentParser, Commands]:
     _add_tap(commands)
     _add_sessions(commands)
     add_agents(commands)
+    _add_daemon(commands)
     _add_doctor(commands)
     _add_config(commands)
     _add_completion(commands)
@@ -116,6 +117,12 @@ def _add_run(commands: Commands) -> None:
     add_repeatable(run, "--image", "PATH", "attach an image")
     run.add_argument("--json", action="store_true", help="print one JSON event per line, with its frame")
     add_seconds(run, "--timeout", "stop after this time, start-up included")
+    run.add_argument(
+        "--warm", action="store_true", help="use an agent that the daemon has started before, and start the next one"
+    )
+    run.add_argument(
+        "--no-wait", action="store_true", help="run in the background, and print the id for `duologue daemon status`"
+    )
     add_agent_options(run)
     add_session_options(run)
     add_stderr_option(run)
@@ -312,6 +319,24 @@ def _add_sessions(commands: Commands) -> None:
     sessions.add_argument("--json", action="store_true", help="print one JSON object per line")
     sessions.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
     add_agent_options(sessions)
+
+
+def _add_daemon(commands: Commands) -> None:
+    daemon = commands.add_parser(
+        "daemon",
+        help="control the process that keeps agents started, and runs prompts in the background",
+        description="`duologue run --warm` and `--no-wait` start the daemon when they need it. Only its owner can "
+        "reach it, and it ends when it is idle. `status` exits with 1 if it does not run. There is none on Windows.",
+        epilog="examples: duologue daemon status; duologue daemon cancel 5f2a9c0d13be",
+    )
+    actions = ("start", "status", "stop", "cancel", "job")
+    daemon.add_argument(
+        "action", choices=actions, metavar="{start,status,stop,cancel}", help="what to do; `cancel` needs a job"
+    )
+    daemon.add_argument("job", nargs="?", metavar="JOB", help="id of a job, as `run --no-wait` printed it")
+    daemon.add_argument("--json", action="store_true", help="status: print one JSON object per line")
+    daemon.add_argument("--foreground", action="store_true", help="start: be the daemon, instead of starting one")
+    add_seconds(daemon, "--idle-timeout", "start --foreground: end after this many idle seconds", 900.0)
 
 
 def _add_doctor(commands: Commands) -> None:

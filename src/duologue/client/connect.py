@@ -55,7 +55,7 @@ INITIALIZE_SECONDS = 30.0
 
 
 def connect(
-    target: Target,
+    target: Target | AgentTarget,
     *,
     permissions: Permissions | None = None,
     workspace: Workspace | None = None,
@@ -133,9 +133,12 @@ def connect(
         from duologue.compat.dialects import check_dialect
 
         check_dialect(dialect)
-    reached = AgentTarget(
-        target, cwd=cwd, env=env, on_stderr=on_stderr, headers=headers, token=token, tls=tls, lock=lock
-    )
+    if isinstance(target, AgentTarget):
+        reached = target
+    else:
+        reached = AgentTarget(
+            target, cwd=cwd, env=env, on_stderr=on_stderr, headers=headers, token=token, tls=tls, lock=lock
+        )
     handlers, policy = handlers or Handlers(), _restart_policy(reached, restart)
     handler = ClientRequestHandler(
         reached.name, permissions, workspace, terminals, on_elicit, on_elicitation_complete, on_login_status

@@ -33,6 +33,7 @@ from duologue.cli.exit_codes import STOP_CODES, ExitCode, UsageError
 from duologue.cli.mistakes import with_fitting_hint
 from duologue.cli.permissions import wants_to_ask
 from duologue.cli.piped_input import read_piped
+from duologue.cli.targets import name_of
 from duologue.cli.traceback_filter import trim_tracebacks
 from duologue.cli.unchecked_acts import UncheckedActs
 from duologue.client.agent import RemoteAgent
@@ -41,6 +42,7 @@ from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
 from duologue.errors import AuthenticationRequired, DuologueError, InvalidParams
 from duologue.events import Event, MediaContent, Message, Text
+from duologue.sanitize import escape_line
 
 GRACE_SECONDS = 5.0
 """Seconds after the timeout until the program exits even if the agent does not end."""
@@ -49,12 +51,34 @@ GRACE_SECONDS = 5.0
 def run(arguments: argparse.Namespace) -> int:
     """Run one turn; return the exit code that says how it ended."""
     began = time.monotonic()
+    if arguments.stderr and getattr(arguments, "warm", False):
+        raise UsageError("`--stderr` cannot be combined with `--warm`: the daemon reads the agent's stderr")
     try:
         prompt = _prompt_of(arguments)
     except TimeoutError as error:
         sys.stderr.write(f"duologue: {error}\n")
         return ExitCode.TIMEOUT
-    return asyncio.run(_Run(arguments, prompt, began).run())
+    if getattr(arguments, "no_wait", False):
+        return _start_job(arguments, prompt)
+    return run_prompt(arguments, prompt, began)
+
+
+def run_prompt(arguments: argparse.Namespace, prompt: str, began: float | None = None) -> int:
+    """Run one turn with this prompt; return the exit code that says how it ended."""
+    return asyncio.run(_Run(arguments, prompt, time.monotonic() if began is None else began).run())
+
+
+def _start_job(arguments: argparse.Namespace, prompt: str) -> ExitCode:
+    """Let the daemon run the prompt, and print the id of the job."""
+    import duologue
+    from duologue.cli.warm_target import job_input
+    from duologue.daemon.client import DaemonClient
+
+    client = DaemonClient(duologue.__version__)
+    text = job_input(arguments, prompt)
+    job = asyncio.run(client.run(["duologue", "daemon", "job"], text, escape_line(name_of(arguments))))
+    sys.stdout.write(f"{job}\n")
+    return ExitCode.OK
 
 
 class _Run:

@@ -1,0 +1,1 @@
+"""The daemon that keeps agents started."""
