@@ -25,8 +25,13 @@ class Program:
     """`duologue` with directories of its own."""
 
     def __init__(self, directory: Path) -> None:
-        kept = {name: value for name, value in os.environ.items() if name != "DUOLOGUE_OWNER"}
-        self.env = {**kept, "XDG_RUNTIME_DIR": str(directory), "XDG_DATA_HOME": str(directory / "data"), "MARK": "m"}
+        own = {name: value for name, value in os.environ.items() if name != "DUOLOGUE_OWNER"}
+        self.env = {
+            **own,
+            "XDG_RUNTIME_DIR": str(directory),
+            "XDG_DATA_HOME": str(directory / "data"),
+            "MARK": "m",
+        }
         self.log = directory / "log"
 
     def run(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -140,7 +145,7 @@ def test_a_command_of_an_agent_starts_no_daemon(program: Program) -> None:
     assert program.state()["daemon"] == "stopped"
 
 
-def test_a_run_in_the_background_is_a_job_whose_output_is_kept(program: Program) -> None:
+def test_a_run_in_the_background_is_a_job_whose_output_is_inherited(program: Program) -> None:
     started = program.prompt("--no-wait")
     job_id = started.stdout.strip()
     assert len(job_id) == 12, started.stderr

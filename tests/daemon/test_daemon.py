@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from duologue.daemon.client import AttachedTransport, DaemonClient
-from duologue.daemon.messages import Caller, DaemonRequest
+from duologue.daemon.messages import CallerCommand, DaemonRequest
 from duologue.daemon.runtime_directory import RuntimeDirectory
 from duologue.daemon.server import DaemonLimits, DaemonServer
 from duologue.errors import ConnectionLost, DuologueError, StartError
@@ -128,7 +128,7 @@ async def test_the_agent_has_the_environment_of_its_client_and_not_of_the_daemon
 ) -> None:
     log = tmp_path / "log"
     async with running(directory) as (_, client):
-        caller = Caller.of([sys.executable, str(AGENT), str(log)], "/", {"PATH": os.environ["PATH"]})
+        caller = CallerCommand.of([sys.executable, str(AGENT), str(log)], "/", {"PATH": os.environ["PATH"]})
         monkeypatch.setenv("MARK", "the daemon's")
         opened = await client._open(DaemonRequest(version="1", action="attach", caller=caller))
         assert opened is not None
@@ -350,16 +350,20 @@ def test_the_socket_and_its_directory_are_for_their_owner_only(directory: Runtim
 
 
 def test_the_key_has_the_environment_without_what_every_command_changes() -> None:
-    one = Caller.of(["a"], "/", {"A": "1", "SHLVL": "1"})
+    one = CallerCommand.of(["a"], "/", {"A": "1", "SHLVL": "1"})
 
-    assert one.key(b"{}") == Caller.of(["a"], "/", {"SHLVL": "2", "A": "1"}).key(b"{}")
-    others = [Caller.of(["a"], "/", {"A": "2"}), Caller.of(["b"], "/", {"A": "1"}), Caller.of(["a"], "/b", {"A": "1"})]
+    assert one.key(b"{}") == CallerCommand.of(["a"], "/", {"SHLVL": "2", "A": "1"}).key(b"{}")
+    others = [
+        CallerCommand.of(["a"], "/", {"A": "2"}),
+        CallerCommand.of(["b"], "/", {"A": "1"}),
+        CallerCommand.of(["a"], "/b", {"A": "1"}),
+    ]
     assert len({one.key(b"{}"), one.key(b"[]"), *(other.key(b"{}") for other in others)}) == 5
 
 
 def test_bytes_that_are_no_text_reach_the_agent_unchanged() -> None:
     env = {"A": os.fsdecode(b"\xff\xfe")}
-    caller = Caller.of([os.fsdecode(b"\xff")], "/", env)
+    caller = CallerCommand.of([os.fsdecode(b"\xff")], "/", env)
 
     assert json.loads(json.dumps(caller.env)) == caller.env
     assert caller.unpacked() == ([os.fsdecode(b"\xff")], "/", env)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import Unpack
 
 import msgspec
 
 import duologue
-from duologue.client.target import AgentTarget, Target
+from duologue.client.target import AgentTarget, Target, TargetOptions
 from duologue.daemon.client import AttachedTransport, DaemonClient
 from duologue.errors import StartError
 from duologue.transports.base import Transport
@@ -18,7 +18,7 @@ from duologue.transports.base import Transport
 class WarmTarget(AgentTarget):
     """An agent that the daemon has started, if it can; the arguments are those of `AgentTarget`."""
 
-    def __init__(self, target: Target, **options: Any) -> None:
+    def __init__(self, target: Target, **options: Unpack[TargetOptions]) -> None:
         super().__init__(target, **options)
         self._attached: AttachedTransport | None = None
 

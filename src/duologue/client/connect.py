@@ -18,7 +18,7 @@ from duologue.client.auth import AuthMethodChooser, AuthOptions, can_use_termina
 from duologue.client.request_handler import ClientRequestHandler
 from duologue.client.services.elicitation import ElicitationHandler
 from duologue.client.supervisor import LiveConnection, Restart
-from duologue.client.target import AgentTarget, Target
+from duologue.client.target import AgentTarget, Target, TargetOptions
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.transcript import MAX_TRANSCRIPT_BYTES
@@ -133,12 +133,8 @@ def connect(
         from duologue.compat.dialects import check_dialect
 
         check_dialect(dialect)
-    if isinstance(target, AgentTarget):
-        reached = target
-    else:
-        reached = AgentTarget(
-            target, cwd=cwd, env=env, on_stderr=on_stderr, headers=headers, token=token, tls=tls, lock=lock
-        )
+    options = TargetOptions(cwd=cwd, env=env, on_stderr=on_stderr, headers=headers, token=token, tls=tls, lock=lock)
+    reached = target if isinstance(target, AgentTarget) else AgentTarget(target, **options)
     handlers, policy = handlers or Handlers(), _restart_policy(reached, restart)
     handler = ClientRequestHandler(
         reached.name, permissions, workspace, terminals, on_elicit, on_elicitation_complete, on_login_status

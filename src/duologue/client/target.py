@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict, Unpack
 
 from msgspec import ValidationError, convert
 
@@ -43,6 +43,18 @@ def is_name(target: object) -> bool:
     return isinstance(target, str) and target != BUILTIN and re.fullmatch(r"[^\s/\\'\"]+", target) is not None
 
 
+class TargetOptions(TypedDict, total=False):
+    """Arguments of `connect` that are about reaching the agent."""
+
+    cwd: str | Path | None
+    env: Mapping[str, str] | None
+    on_stderr: Callable[[bytes], None] | None
+    headers: Mapping[str, str] | None
+    token: str | None
+    tls: TLSVerify
+    lock: str | Path | None
+
+
 class AgentTarget:
     """How to reach one agent; the other arguments are those of `connect`.
 
@@ -53,29 +65,18 @@ class AgentTarget:
 
     name_resolver: ClassVar[NameResolver | None] = None
 
-    def __init__(
-        self,
-        target: Target,
-        *,
-        cwd: str | Path | None = None,
-        env: Mapping[str, str] | None = None,
-        on_stderr: Callable[[bytes], None] | None = None,
-        headers: Mapping[str, str] | None = None,
-        token: str | None = None,
-        tls: TLSVerify = None,
-        lock: str | Path | None = None,
-    ) -> None:
+    def __init__(self, target: Target, **options: Unpack[TargetOptions]) -> None:
         if not isinstance(target, str | Sequence | Mapping | Transport) and not hasattr(target, "serve"):
             raise TypeError(f"expected a command, URL, configuration, agent object or transport, not {target!r}")
-        if lock is not None and not is_name(target):
+        if (lock := options.get("lock")) is not None and not is_name(target):
             raise ValueError("`lock` needs the name of an agent as the target, such as gemini or gemini@0.61.0")
-        self.cwd = cwd
+        self.cwd = options.get("cwd")
         self._word = str(target) if type(self).name_resolver is not None and is_name(target) else None
         self._lock = lock
         self._target = list(BUILTIN_COMMAND) if target == BUILTIN else target
-        self._env = env
-        self._on_stderr = on_stderr
-        self._remote_options = (headers, token, tls)
+        self._env = options.get("env")
+        self._on_stderr = options.get("on_stderr")
+        self._remote_options = (options.get("headers"), options.get("token"), options.get("tls"))
         self._remote = _remote_factory(target, *self._remote_options)
         self._served = TaskScope()
 

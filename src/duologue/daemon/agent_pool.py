@@ -7,7 +7,7 @@ import logging
 
 from msgspec import Struct
 
-from duologue.daemon.messages import Caller
+from duologue.daemon.messages import CallerCommand
 from duologue.daemon.warm_agent import Opening, WarmAgent
 from duologue.errors import DuologueError
 from duologue.runtime.tasks import TaskScope
@@ -25,7 +25,7 @@ WARM_SECONDS = 600.0
 class CallerProcess(ProcessTransport):
     """An agent that is started as its client would start it: with the client's directory and environment."""
 
-    def __init__(self, caller: Caller) -> None:
+    def __init__(self, caller: CallerCommand) -> None:
         command, cwd, env = caller.unpacked()
         super().__init__(command, cwd=cwd)
         self._env = env
@@ -55,7 +55,7 @@ class AgentPool:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def prepare(self, caller: Caller, opening: Opening) -> None:
+    def prepare(self, caller: CallerCommand, opening: Opening) -> None:
         """Start an agent for the next client with the same key, unless there is one."""
         key = caller.key(opening.initialize)
         if key in self._entries or self._is_closed or self._max_warm < 1:
@@ -67,7 +67,7 @@ class AgentPool:
         self._entries[key] = entry = _Entry(agent, self._tasks.start(self._start(agent)), expiry)
         self._tasks.start(self._watch(key, entry))
 
-    async def take(self, caller: Caller, initialize: bytes) -> WarmAgent | None:
+    async def take(self, caller: CallerCommand, initialize: bytes) -> WarmAgent | None:
         """Return the agent with this key once it has started; None if there is none."""
         entry = self._entries.pop(caller.key(initialize), None)
         if entry is None:

@@ -12,7 +12,7 @@ from typing import Self
 
 import msgspec
 
-from duologue.daemon.messages import Caller, DaemonReply, DaemonRequest
+from duologue.daemon.messages import CallerCommand, DaemonReply, DaemonRequest
 from duologue.daemon.runtime_directory import RuntimeDirectory
 from duologue.errors import ConnectionLost, StartError
 from duologue.private_files import FILE_MODE
@@ -79,7 +79,7 @@ class DaemonClient:
         Raises:
             StartError: There is no daemon, and none can be started.
         """
-        caller = Caller.of(split_command(command), str(Path.cwd()), environment.inherited(env))
+        caller = CallerCommand.of(split_command(command), str(Path.cwd()), environment.inherited(env))
         return (await self._open_started(DaemonRequest(version=self._version, action="attach", caller=caller)))[0]
 
     async def run(self, command: Sequence[str], text: str, title: str) -> str:
@@ -88,7 +88,7 @@ class DaemonClient:
         Raises:
             StartError: There is no daemon, and none can be started; or it cannot run the command.
         """
-        caller = Caller.of(split_command(command), str(Path.cwd()), os.environ)
+        caller = CallerCommand.of(split_command(command), str(Path.cwd()), os.environ)
         request = DaemonRequest(version=self._version, action="run", caller=caller, input=text, title=title)
         transport, reply = await self._open_started(request)
         await transport.aclose()

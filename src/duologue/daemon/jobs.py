@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from duologue.daemon.messages import Caller
+from duologue.daemon.messages import CallerCommand
 from duologue.errors import StartError
 from duologue.private_files import FILE_MODE, make_private_directory, user_directory
 from duologue.runtime.tasks import TaskScope
@@ -28,7 +28,7 @@ from duologue.transports.stdio.fd_streams import open_reader
 MAX_JOBS = 16
 """Jobs that run at the same time."""
 
-KEPT_JOBS = 100
+MAX_STORED_JOBS = 100
 """Jobs whose files are kept; those of the oldest ones that have ended are removed."""
 
 MAX_OUTPUT_BYTES = 64 * 1024 * 1024
@@ -131,7 +131,7 @@ class Jobs:
         """Ids of the running jobs."""
         return list(self._running)
 
-    async def start(self, caller: Caller, text: str, title: str) -> str:
+    async def start(self, caller: CallerCommand, text: str, title: str) -> str:
         """Start a command that reads `text` from stdin; return the id of the job.
 
         Raises:
@@ -152,7 +152,7 @@ class Jobs:
         self._tasks.start(self._run(running))
         return job_id
 
-    async def _start(self, record: JobRecord, caller: Caller, text: bytes) -> _Running:
+    async def _start(self, record: JobRecord, caller: CallerCommand, text: bytes) -> _Running:
         command, cwd, env = caller.unpacked()
         outputs = [_Output(output_file(record.id, "out")), _Output(output_file(record.id, "err"))]
         pipes = [os.pipe(), os.pipe()]
@@ -224,7 +224,7 @@ class Jobs:
 
     def _remove_old(self) -> None:
         ended = [record for record in stored_jobs() if record.id not in self._running]
-        for record in ended[: max(0, len(ended) - KEPT_JOBS)]:
+        for record in ended[: max(0, len(ended) - MAX_STORED_JOBS)]:
             for kind in ("out", "err", "json"):
                 with suppress(OSError):
                     (jobs_directory() / f"{record.id}.{kind}").unlink()

@@ -22,7 +22,7 @@ Command = Annotated[list[Annotated[str, Meta(max_length=1 << 20)]], Meta(max_len
 Environment = Annotated[dict[str, str], Meta(max_length=100_000)]
 
 
-class Caller(Struct, frozen=True, kw_only=True):
+class CallerCommand(Struct, frozen=True, kw_only=True):
     """A command and where it is started: text that stands for bytes, each by the character of its number.
 
     Attributes:
@@ -36,7 +36,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     env: Environment
 
     @classmethod
-    def of(cls, command: Sequence[str], cwd: str, env: Mapping[str, str]) -> Caller:
+    def of(cls, command: Sequence[str], cwd: str, env: Mapping[str, str]) -> CallerCommand:
         """Return the caller with this command, directory and environment."""
         variables = {_packed(name): _packed(value) for name, value in env.items()}
         return cls(command=[_packed(word) for word in command], cwd=_packed(cwd), env=variables)
@@ -75,7 +75,7 @@ class DaemonRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     version: str
     action: Literal["attach", "run", "status", "cancel", "stop"]
-    caller: Caller | None = None
+    caller: CallerCommand | None = None
     input: Annotated[str, Meta(max_length=16 << 20)] = ""
     title: Annotated[str, Meta(max_length=1000)] = ""
     job: Annotated[str, Meta(max_length=100)] = ""

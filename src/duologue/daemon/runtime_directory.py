@@ -67,7 +67,7 @@ class RuntimeDirectory:
             self.socket.unlink()
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.setblocking(False)
-        # Nobody else can enter the directory, so the mode may follow the socket.
+        # No other user can enter the directory, so the mode may be set after the socket was made.
         listener.bind(str(self.socket))
         self.socket.chmod(FILE_MODE)
         listener.listen(backlog)

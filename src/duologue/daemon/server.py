@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from duologue.daemon.agent_pool import MAX_WARM, WARM_SECONDS, AgentPool, CallerProcess
 from duologue.daemon.jobs import Jobs
-from duologue.daemon.messages import Caller, DaemonReply, DaemonRequest
+from duologue.daemon.messages import CallerCommand, DaemonReply, DaemonRequest
 from duologue.daemon.runtime_directory import RuntimeDirectory, peer_user
 from duologue.daemon.warm_agent import NEW_SESSION, Opening, params_of
 from duologue.errors import DuologueError, InternalError, StartError
@@ -182,7 +182,7 @@ class DaemonServer:
         )
         client.send(msgspec.json.encode(reply))
 
-    async def _run_job(self, client: Transport, caller: Caller, request: DaemonRequest) -> None:
+    async def _run_job(self, client: Transport, caller: CallerCommand, request: DaemonRequest) -> None:
         try:
             job = await self._jobs.start(caller, request.input, request.title)
         except StartError as error:
@@ -190,7 +190,7 @@ class DaemonServer:
         else:
             self._reply(client, job=job)
 
-    async def _attach(self, client: Transport, caller: Caller) -> None:
+    async def _attach(self, client: Transport, caller: CallerCommand) -> None:
         self._attached += 1
         try:
             self._reply(client)
@@ -223,7 +223,7 @@ class _Resent(WrappedTransport):
 class _AttachedAgent:
     """Serves one client with an agent that waits for it, or else with a new one."""
 
-    def __init__(self, pool: AgentPool, caller: Caller, first: list[bytes]) -> None:
+    def __init__(self, pool: AgentPool, caller: CallerCommand, first: list[bytes]) -> None:
         self._pool = pool
         self._caller = caller
         envelope = read_envelope(first[0])
