@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -288,7 +288,7 @@ class LockEdit:
 
 
 @contextmanager
-def edit_lock(path: Path) -> Iterator[LockEdit]:
+def edit_lock(path: Path) -> Generator[LockEdit]:
     """Read a lock file, and write what the block made of it; two programs never overwrite each other's changes.
 
     The block must be short: other programs wait for it. Nothing is written if it raises or changes nothing.
