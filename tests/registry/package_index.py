@@ -78,7 +78,7 @@ class PackageIndex:
                 self.end_headers()
                 return body or b""
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, format: str, *_: object) -> None:  # noqa: A002
                 """Write nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class InstallPrefix:
         self._directory = directory
 
     @contextmanager
-    def partial(self) -> Iterator[Path]:
+    def partial(self) -> Generator[Path]:
         """Make an empty directory for an installation that is not complete; it is removed at the end if still there."""
         path = self._directory / f"{PARTIAL}{os.getpid()}"
         remove_tree(path)
@@ -96,7 +96,7 @@ class InstallPrefix:
 
 
 @contextmanager
-def open_prefix(progress: InstallProgress, wait_seconds: float = WAIT_SECONDS) -> Iterator[InstallPrefix]:
+def open_prefix(progress: InstallProgress, wait_seconds: float = WAIT_SECONDS) -> Generator[InstallPrefix]:
     """Become the one process that installs agents; wait for another one.
 
     A process that dies releases its lock with it.

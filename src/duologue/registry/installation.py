@@ -7,7 +7,7 @@ Nothing here prints or asks. What is installed is decided by the lock file: `add
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -232,7 +232,7 @@ def _is_replaced(agent: LockedAgent, entry: RegistryEntry) -> bool:
 
 
 @contextmanager
-def _errors(agent_id: str) -> Iterator[None]:
+def _errors(agent_id: str) -> Generator[None]:
     """Explain errors of the system."""
     try:
         yield

@@ -10,6 +10,8 @@ from binascii import Error as Base64Error
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import msgspec
+
 from duologue.registry.archive import remove_tree
 from duologue.registry.index import PackageTarget, RegistryError
 from duologue.registry.install_recipe import EXACT_VERSION, FoundProgram, InstallRecipe, InstallSource
@@ -95,14 +97,17 @@ def check_lock(lock: dict[str, Any]) -> None:
     Raises:
         RegistryError: A package has no integrity, or comes from elsewhere.
     """
-    packages = lock.get("packages")
-    if not isinstance(packages, dict) or not isinstance(packages.get(""), dict):
+    try:
+        packages = msgspec.convert(lock.get("packages"), dict[str, dict[str, Any]])
+    except msgspec.ValidationError:
+        packages = {}
+    if "" not in packages:
         raise RegistryError("the package lock has no list of packages; add the agent again")
     for path, each in packages.items():
-        parts = PurePosixPath(str(path)).parts
+        parts = PurePosixPath(path).parts
         if path == "":
             continue
-        if not isinstance(each, dict) or parts[:1] != ("node_modules",) or ".." in parts or "\\" in path:
+        if parts[:1] != ("node_modules",) or ".." in parts or "\\" in path:
             raise RegistryError(f"the package lock has the entry {path!r}, which is not a package of the registry")
         if each.get("link") or "resolved" in each:
             raise RegistryError(f"the package lock takes {path!r} from elsewhere than the registry")
@@ -125,9 +130,8 @@ def find_program(recipe: InstallRecipe, directory: Path, cmd: str | None) -> Fou
     except (OSError, ValueError) as error:
         raise RegistryError(f"{name} has no readable package.json: {error}") from None
     short = name.rpartition("/")[2]
-    commands = manifest.get("bin") or {}
-    if isinstance(commands, str):
-        commands = {short: commands}
+    given: Any = manifest.get("bin", {})
+    commands: dict[str, Any] = {short: given} if isinstance(given, str) else given
     wanted = cmd or (next(iter(commands)) if len(commands) == 1 else short)
     if wanted not in commands:
         known = ", ".join(sorted(commands)) or "none"
