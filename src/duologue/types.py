@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from duologue.agent.tool_call import ToolCallHandle as ToolCallHandle
     from duologue.agent.turn_exceptions import StopTurn as StopTurn
     from duologue.agent.turn_exceptions import ToolCancelled as ToolCancelled
+    from duologue.agent.turns.plan_progress import PlanProgress as PlanProgress
     from duologue.agent.turns.steering import SteeringMessage as SteeringMessage
     from duologue.client.agent import RemoteAgent as RemoteAgent
-    from duologue.client.agent_sessions import SessionOptions as SessionOptions
     from duologue.client.auth import AuthOptions as AuthOptions
     from duologue.client.auth import LoginProgram as LoginProgram
     from duologue.client.permissions.request import PermissionDecision as PermissionDecision
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from duologue.client.recorded_sessions import recorded_sessions as recorded_sessions
     from duologue.client.services.elicitation import ElicitationHandler as ElicitationHandler
     from duologue.client.session import ClientSession as ClientSession
+    from duologue.client.session_controls import SessionOptions as SessionOptions
     from duologue.client.steering import Fallback as Fallback
     from duologue.client.steering import SteerResult as SteerResult
     from duologue.client.supervisor import Restart as Restart
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from duologue.conversation.content import UnknownContent as UnknownContent
     from duologue.conversation.content import text_of as text_of
     from duologue.conversation.items import Item as Item
-    from duologue.conversation.plan_progress import PlanProgress as PlanProgress
     from duologue.conversation.session_setup import AcpMcpServer as AcpMcpServer
     from duologue.conversation.session_setup import HttpMcpServer as HttpMcpServer
     from duologue.conversation.session_setup import Implementation as Implementation
@@ -120,13 +120,14 @@ else:
             "duologue.agent.hosting.server": "ServerOptions",
             "duologue.agent.providers": "Providers",
             "duologue.agent.turn_exceptions": "StopTurn ToolCancelled",
+            "duologue.agent.turns.plan_progress": "PlanProgress",
             "duologue.agent.turns.steering": "SteeringMessage",
             "duologue.agent.terminal": "TerminalHandle",
             "duologue.agent.tool_call": "ToolCallHandle",
             "duologue.agent.command": "CommandResult",
             "duologue.agent.files": "Files",
             "duologue.client.agent": "RemoteAgent",
-            "duologue.client.agent_sessions": "SessionOptions",
+            "duologue.client.session_controls": "SessionOptions",
             "duologue.client.auth": "AuthOptions LoginProgram",
             "duologue.client.permissions.request": "PermissionDecision PermissionRequest",
             "duologue.client.prompt": "Attachment Selection",
@@ -143,7 +144,6 @@ else:
                 "UnknownContent text_of"
             ),
             "duologue.conversation.items": "Item",
-            "duologue.conversation.plan_progress": "PlanProgress",
             "duologue.conversation.session_setup": (
                 "AcpMcpServer HttpMcpServer Implementation McpServer SessionInfo SseMcpServer StdioMcpServer "
                 "SystemPrompt UnknownMcpServer"

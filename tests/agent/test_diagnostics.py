@@ -9,11 +9,12 @@ import sys
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
 from duologue.agent.agent import Agent
+from duologue.agent.session import Session
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
 from duologue.conversation.updates import PlanEntry
@@ -71,6 +72,58 @@ def test_a_prompt_handler_that_cannot_work_is_rejected_when_it_is_registered(han
         Agent[Settings]("tested").on_prompt(handler)
 
 
+async def of_text(text: str) -> None: ...
+
+
+async def of_text_later(text: str) -> None: ...
+
+
+async def of_session(session: Session[Settings]) -> None: ...
+
+
+@pytest.mark.parametrize("handler", [of_text, of_text_later, functools.partial(of_text)])
+def test_a_prompt_handler_that_expects_text_is_rejected(handler: Any) -> None:
+    with pytest.raises(TypeError, match=r"of_text.*called with a Turn.*`text`.*with str; write `turn: Turn`, and read"):
+        Agent[Settings]("tested").on_prompt(handler)
+
+
+def test_so_is_every_handler_that_expects_something_else() -> None:
+    async def command(turn: Any, argument: int) -> None: ...
+
+    agent: Any = Agent[Settings]("tested")
+    with pytest.raises(TypeError, match=r"called with a Turn.*annotated with Session"):
+        agent.on_prompt(of_session)
+    with pytest.raises(TypeError, match=r"called with a Session.*annotated with str"):
+        agent.on_open(of_text)
+    with pytest.raises(TypeError, match=r"slash command is called with a str.*annotated with int"):
+        agent.command("x", "X")(command)
+
+
+class OwnTurn(Turn[Settings]): ...
+
+
+class HasText(Protocol):
+    text: str
+
+
+async def of_turn(turn: Turn[Settings]) -> None: ...
+
+
+async def of_unknown(turn: OnlyForTypeCheckers) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+
+async def of_protocol(turn: HasText) -> None: ...
+
+
+async def of_object(turn: object) -> None: ...
+
+
+async def of_subclass(turn: OwnTurn) -> None: ...
+
+
+async def of_either(turn: Turn[Settings] | None) -> None: ...
+
+
 def annotated(turn: Any) -> Awaitable[None]:
     return good(turn)
 
@@ -87,6 +140,12 @@ WORKING: list[Callable[[Any], Any]] = [
     lambda turn: two_parameters(turn, "x"),
     annotated,
     wrapped,
+    of_turn,
+    of_unknown,
+    of_protocol,
+    of_object,
+    of_subclass,
+    of_either,
 ]
 
 
@@ -216,6 +275,99 @@ async def test_so_does_one_of_a_terminal(tmp_path: Path) -> None:
     assert f"`wait` was called without `await` at test_diagnostics.py:{line_of(wait, '.wait(')}" in error
 
 
+async def test_a_result_that_is_tested_without_await_is_neither_true_nor_false(tmp_path: Path) -> None:
+    acted: list[str] = []
+
+    async def permission(turn: Turn[Settings]) -> None:
+        async with turn.tool("Delete") as tool:
+            mistake: Any = tool.request_permission()
+            if mistake:  # here
+                acted.append("deleted")
+
+    async def option(turn: Turn[Settings]) -> None:
+        async with turn.tool("Delete") as tool:
+            mistake: Any = tool.request_permission_option()
+            if not mistake:  # here
+                acted.append("kept")
+
+    async def visit(turn: Turn[Settings]) -> None:
+        mistake: Any = turn.elicit_url("Visit", "https://example.com")
+        if mistake:  # here
+            acted.append("visited")
+
+    mistakes = (permission, "request_permission"), (option, "request_permission_option"), (visit, "elicit_url")
+    for answer, name in mistakes:
+        error = await fails(tmp_path, answer)
+        assert f"`{name}` was used without `await` at test_diagnostics.py:{line_of(answer, '# here')}" in error
+        assert f"write `if await ….{name}(…):`" in error
+    assert acted == []
+
+
+async def test_a_result_without_await_has_no_attributes_and_says_why(tmp_path: Path) -> None:
+    async def run(turn: Turn[Settings]) -> None:
+        result: Any = turn.run("true")
+        await turn.say(str(result.ok))
+
+    async def plan(turn: Turn[Settings]) -> None:
+        steps: Any = turn.plan("Read")
+        async with steps.step():
+            pass
+
+    for answer, name, attribute in ((run, "run", "ok"), (plan, "plan", "step")):
+        async with asyncio.timeout(60), client_for(agent_with(answer, debug=True), tmp_path) as client:
+            with pytest.raises(InternalError, match=rf"`{name}` was called without `await`.*no `{attribute}`"):
+                await client.prompt(await client.new(), "go")
+
+
+async def test_a_result_can_be_awaited_in_a_task_of_its_own(tmp_path: Path) -> None:
+    async def answer(turn: Turn[Settings]) -> None:
+        async with turn.tool("Read") as tool:
+            asked = asyncio.create_task(tool.request_permission())
+            await turn.say(f"{await asked}")
+
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
+        await client.prompt(await client.new(), "go")
+        assert client.text in ("True", "False")
+
+
+async def test_a_block_that_is_not_entered_fails_the_turn_and_names_its_line(tmp_path: Path) -> None:
+    async def tool(turn: Turn[Settings]) -> None:
+        turn.tool("Read")
+        await turn.say("read")
+
+    async def stored(turn: Turn[Settings]) -> None:
+        kept = turn.tool("Read")
+        await turn.say(kept.status)
+
+    async def step(turn: Turn[Settings]) -> None:
+        plan = await turn.plan("Read")
+        plan.step()
+
+    async def terminal(turn: Turn[Settings]) -> None:
+        turn.terminal("true")
+
+    for answer, call, text in (
+        (tool, "turn.tool", "turn.tool("),
+        (stored, "turn.tool", "turn.tool("),
+        (step, "plan.step", ".step("),
+        (terminal, "turn.terminal", ".terminal("),
+    ):
+        error = await fails(tmp_path, answer)
+        line = line_of(answer, text)
+        assert f"`{call}(…)` was called without `async with` at test_diagnostics.py:{line}; write" in error
+
+
+async def test_a_tool_call_that_is_not_entered_cannot_be_used(tmp_path: Path) -> None:
+    async def answer(turn: Turn[Settings]) -> None:
+        tool = turn.tool("Read")
+        with pytest.raises(RuntimeError, match=r"was not announced; write `async with turn\.tool"):
+            await tool.show("x")
+        with pytest.raises(RuntimeError, match="was not announced"):
+            await tool.request_permission()
+
+    assert "without `async with`" in await fails(tmp_path, answer)
+
+
 async def test_so_does_one_before_the_turn_is_stopped(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
         turn.say("x")  # type: ignore[unused-coroutine]  # the mistake
@@ -229,13 +381,35 @@ async def test_a_call_that_was_stored_names_its_line_where_origins_are_tracked(t
         stored = turn.say("x")
         del stored
 
+    async def until_the_end(turn: Turn[Settings]) -> None:
+        stored = turn.plan("x")
+        assert stored is not None
+
     assert "(`python -X dev` shows the line)" in await fails(tmp_path, answer)
+    assert "`plan` was called without `await` (`python -X dev`" in await fails(tmp_path, until_the_end)
     depth = sys.get_coroutine_origin_tracking_depth()
     sys.set_coroutine_origin_tracking_depth(1)
     try:
         assert f"at test_diagnostics.py:{line_of(answer, 'stored =')}" in await fails(tmp_path, answer)
+        sys.set_coroutine_origin_tracking_depth(2)
+        line = line_of(until_the_end, "stored =")
+        assert f"at test_diagnostics.py:{line}" in await fails(tmp_path, until_the_end)
     finally:
         sys.set_coroutine_origin_tracking_depth(depth)
+
+
+async def test_a_handler_that_returns_its_answer_is_named_with_its_line(tmp_path: Path) -> None:
+    async def answer(turn: Turn[Settings]) -> str:
+        return "Hello"
+
+    agent = agent_with(answer)
+    agent.command("greet", "Greet")(lambda turn, argument: answer(turn))
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
+        session = await client.new()
+        with pytest.raises(InternalError, match=r"answer \(test_diagnostics.py:\d+\) returned .*await turn.say"):
+            await client.prompt(session, "go")
+        with pytest.raises(InternalError, match=r"lambda> \(test_diagnostics.py:\d+\) returned a value of type str"):
+            await client.prompt(session, "/greet me")
 
 
 async def test_an_error_of_the_handler_itself_comes_first(tmp_path: Path) -> None:

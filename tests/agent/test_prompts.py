@@ -199,7 +199,7 @@ async def test_stopping_works_from_a_task_group_and_an_unknown_reason_is_an_erro
         assert (await client.prompt(session, "group")).stop_reason == "refusal"
         with pytest.raises(InternalError, match="ValueError"):
             await client.prompt(session, "unknown")
-        with pytest.raises(InternalError, match="TypeError"):
+        with pytest.raises(InternalError, match="returned a value of type str"):
             await client.prompt(session, "nonsense")
         assert (await client.prompt(session, "max_tokens")).stop_reason == "max_tokens"
 

@@ -21,7 +21,7 @@ from duologue.agent.session import Session
 from duologue.agent.settings import S, Settings
 from duologue.agent.turn import Turn
 from duologue.agent.turns.prompt_queue import CANCEL_SECONDS
-from duologue.agent.turns.steering import SteerHandler
+from duologue.agent.turns.steering import SteerHandler, SteeringMessage
 from duologue.compat.dialects import Dialect, check_dialect
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation
@@ -144,7 +144,7 @@ class Agent(Generic[S]):
 
     def on_prompt(self, handler: Callable[[Turn[S]], Awaitable[Any]]) -> Callable[[Turn[S]], Awaitable[Any]]:
         """Register the handler of prompts; it returns nothing for `end_turn`, or another stop reason."""
-        check_handler("prompt handler", handler, "turn")
+        check_handler("prompt handler", handler, "turn", types=[Turn])
         self._prompt_handler = handler
         return handler
 
@@ -153,13 +153,13 @@ class Agent(Generic[S]):
 
         It is called with the turn and the message, and replaces `turn.take_steering()`.
         """
-        check_handler("steering handler", handler, "turn", "message")
+        check_handler("steering handler", handler, "turn", "message", types=[Turn, SteeringMessage])
         self._steer_handler, self._steering = handler, True
         return handler
 
     def on_open(self, hook: Callable[[Session[S]], Awaitable[None]]) -> Callable[[Session[S]], Awaitable[None]]:
         """Register a hook that is awaited with each session before it is announced: new, loaded, resumed or forked."""
-        check_handler("hook for opened sessions", hook, "session")
+        check_handler("hook for opened sessions", hook, "session", types=[Session])
         self._open_hooks.append(hook)
         return hook
 
@@ -190,7 +190,7 @@ class Agent(Generic[S]):
             raise ValueError(f"a command name must not be empty or contain a slash or whitespace: {name!r}")
 
         def register(handler: T) -> T:
-            check_handler("slash command", handler, "turn", "argument")
+            check_handler("slash command", handler, "turn", "argument", types=[Turn, str])
             self._commands[name] = (AvailableCommand(name, description, hint, meta), handler)
             return handler
 

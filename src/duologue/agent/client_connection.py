@@ -8,6 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from duologue.agent.auth import AuthState
+from duologue.agent.diagnostics.handlers import stop_reason_of
 from duologue.agent.session import Session
 from duologue.agent.session_opener import SessionOpener, normal_path
 from duologue.agent.turn import Turn
@@ -238,16 +239,16 @@ class ClientConnection:
         session = self._session(session_id)
         check_prompt(prompt, self._agent)
         turn: Turn[Any] = Turn(session, prompt, meta)
-        handler = self._handler_for(prompt)
+        handler, arguments = self._handler_for(prompt)
 
-        async def handle(turn: Turn[Any]) -> Any:
+        async def handle(turn: Turn[Any]) -> str:
             await session._announced.wait()
             await self._auth.check()
             if inserted is not None:
                 await inserted(turn.message_id)
             await session._begin_turn(turn)
             try:
-                return await handler(turn)
+                return stop_reason_of(await handler(turn, *arguments), handler)
             finally:
                 session._persistence.turn_usage = turn.tokens
                 if turn._compactions is not None:
@@ -273,17 +274,17 @@ class ClientConnection:
             return await queue.put(message)
         return await queue.call(handler, message, self._agent._cancel_timeout)
 
-    def _handler_for(self, prompt: list[Content]) -> Callable[[Turn[Any]], Awaitable[Any]]:
-        """Return the handler of the slash command that the prompt begins with, or else the prompt handler."""
+    def _handler_for(self, prompt: list[Content]) -> tuple[Callable[..., Awaitable[Any]], tuple[str, ...]]:
+        """Return the handler of a prompt, of slash commands their own, and what it gets in addition to the turn."""
         first = next((block.text for block in prompt if isinstance(block, TextContent)), "")
         name, *rest = first.split(None, 1) or [""]
         found = self._agent._commands.get(name[1:]) if name.startswith("/") else None
         if found is not None:
             _, handler = found
-            return lambda turn: handler(turn, rest[0].strip() if rest else "")
+            return handler, (rest[0].strip() if rest else "",)
         if self._agent._prompt_handler is None:
             raise MethodNotFound("this agent has no prompt handler; register one with `@agent.on_prompt`")
-        return self._agent._prompt_handler
+        return self._agent._prompt_handler, ()
 
     async def stop_task(self, session_id: str, task_id: str) -> bool:
         task = self._session(session_id)._background_tasks.get(task_id)

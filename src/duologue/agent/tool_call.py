@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 import msgspec
 
+from duologue.agent.diagnostics.awaitable_result import must_be_awaited
+from duologue.agent.diagnostics.unentered import report_unentered
 from duologue.agent.diagnostics.values import check_tool_call
 from duologue.agent.permissions import PendingPermission, request_permission
 from duologue.agent.turn_exceptions import ToolCancelled
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from duologue.agent.turn import Turn
 
 Part: TypeAlias = str | Content | ToolContent
+_HOW_TO_ENTER = "write `async with turn.tool(…) as tool:`"
 _PARTS = (ContentPart, FileChange, TerminalPart, UnknownPart)
 
 
@@ -56,7 +60,10 @@ class ToolCallHandle:
         cancellable: bool = False,
         meta: JsonObject | None = None,
     ) -> None:
+        self._is_entered = True  # until it is made: one with a wrong kind is not reported as well
         check_tool_call(kind)
+        caller = sys._getframe(2)
+        self._code, self._line = caller.f_code, caller.f_lineno
         self.tool_call_id = tool_call_id
         self.is_cancelled = False
         self.on_cancel: Callable[[], Awaitable[None]] | None = None
@@ -77,6 +84,7 @@ class ToolCallHandle:
             meta=meta if meta is not None else UNSET,
         )
         """Everything that was sent about the tool call so far."""
+        self._is_entered = False
 
     @property
     def status(self) -> ToolStatus:
@@ -86,7 +94,12 @@ class ToolCallHandle:
     def __repr__(self) -> str:
         return f"<ToolCallHandle {self._known.title!r} ({self._known.kind}), {self.status}>"
 
+    def __del__(self) -> None:
+        if not self._is_entered:
+            report_unentered(self._turn, "turn.tool", self._code, self._line)
+
     async def __aenter__(self) -> Self:
+        self._is_entered = True
         await self._turn.update(self._known)
         if self._is_cancellable:
             self._task = asyncio.current_task()
@@ -163,6 +176,8 @@ class ToolCallHandle:
         completion: clients always see `in_progress` in between.
         """
         check_tool_call(kind, status)
+        if not self._is_entered:
+            raise RuntimeError(f"{self!r} was not announced; {_HOW_TO_ENTER}")
         if self.status == "pending":
             if status == "completed":
                 await self._turn.update(self._patch(status="in_progress"))
@@ -185,6 +200,7 @@ class ToolCallHandle:
         """Mark the tool call as failed and show the reason; the turn goes on."""
         await self.update(status="failed", content=[*self._content, _as_part(reason)])
 
+    @must_be_awaited
     async def request_permission(
         self,
         *,
@@ -203,11 +219,12 @@ class ToolCallHandle:
                 same kind, title, input, locations and content (of a changed file its path, not its text).
             meta: Attached to the request.
         """
-        chosen = await self.request_permission_option(options=options, remember_as=remember_as, meta=meta)
+        chosen = await self._request_option(options, remember_as, meta)
         is_allowed = chosen is not None and chosen.kind.startswith("allow")
         await self.update(status="in_progress" if is_allowed else "failed")
         return is_allowed
 
+    @must_be_awaited
     async def request_permission_option(
         self,
         *,
@@ -219,7 +236,14 @@ class ToolCallHandle:
 
         Takes the same arguments as `request_permission`.
         """
+        return await self._request_option(options, remember_as, meta)
+
+    async def _request_option(
+        self, options: list[PermissionOption] | None, remember_as: str | None, meta: JsonObject | None
+    ) -> PermissionOption | None:
         self._turn._check_open()
+        if not self._is_entered:
+            raise RuntimeError(f"{self!r} was not announced; {_HOW_TO_ENTER}")
         # Send everything that is known: for some clients the request is the first message about the tool call.
         request = PendingPermission(msgspec.structs.replace(self._known, is_new=False), remember_as, meta)
         return await request_permission(self._turn.session, request, options or list(PERMISSION_OPTIONS))

@@ -10,14 +10,16 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from duologue.agent.diagnostics.values import check_compaction, check_severity, check_step, check_stop_reason
+from duologue.agent.diagnostics.awaitable_result import must_be_awaited
+from duologue.agent.diagnostics.unentered import TurnBlock
+from duologue.agent.diagnostics.values import check_compaction, check_severity, check_stop_reason
 from duologue.agent.files import Files
 from duologue.agent.settings import S
 from duologue.agent.turn_exceptions import StopTurn
 from duologue.agent.turns.compactions import OpenCompactions
+from duologue.agent.turns.plan_progress import PlanProgress
 from duologue.agent.turns.steering import SteeringMessage, SteeringQueue
 from duologue.conversation.content import Content, JsonObject, as_content, text_of
-from duologue.conversation.plan_progress import PlanProgress
 from duologue.conversation.updates import (
     UNSET,
     CompactionChunk,
@@ -71,7 +73,7 @@ class Turn(Generic[S]):
         self.files = Files(session)
         self.tokens: TokenUsage | None = None
         self._is_over = False
-        self._unawaited: str | None = None
+        self._mistake: str | None = None
         self._message: tuple[Role, str] | None = None
         self._chunks: tuple[Role, str, TextTemplate] | None = None
         self._compactions: OpenCompactions | None = None
@@ -127,11 +129,10 @@ class Turn(Generic[S]):
         if (waiting := self._chunk("user", content, message_id, meta)) is not None:
             await waiting
 
+    @must_be_awaited
     async def plan(self, *entries: str | PlanEntry, plan_id: str | None = None) -> PlanProgress:
         """Send the complete plan, replacing the one before; `async with plan.step():` shows the progress."""
-        plan = PlanProgress(self.update, entries, plan_id)
-        for step in plan.entries:
-            check_step(step.status, step.priority)
+        plan = PlanProgress(self, entries, plan_id)
         await plan.send()
         return plan
 
@@ -187,14 +188,8 @@ class Turn(Generic[S]):
         """
         check_compaction(status)
         blocks = [as_content(summary)] if isinstance(summary, str) else summary
-        await self.update(
-            CompactionUpdate(
-                compaction_id=compaction_id,
-                status=status,
-                summary=UNSET if blocks is None else blocks,
-                error=UNSET if error is None else error,
-            )
-        )
+        shown, reason = UNSET if blocks is None else blocks, UNSET if error is None else error
+        await self.update(CompactionUpdate(compaction_id=compaction_id, status=status, summary=shown, error=reason))
 
     async def send_compaction_chunk(self, compaction_id: str, content: str | Content) -> None:
         """Send a chunk of the summary of a compaction that is in progress (unstable)."""
@@ -284,6 +279,7 @@ class Turn(Generic[S]):
             meta=meta,
         )
 
+    @must_be_awaited
     async def run(
         self,
         command: str,
@@ -328,7 +324,8 @@ class Turn(Generic[S]):
         from duologue.agent.terminal import open_terminal
 
         directory = str(self.absolute(cwd or "."))
-        return open_terminal(self.session, [command, *args], cwd=directory, env=env or {}, limit=output_limit)
+        opened = open_terminal(self.session, [command, *args], cwd=directory, env=env or {}, limit=output_limit)
+        return TurnBlock(self, "turn.terminal", opened)
 
     async def set_option(self, **values: str | bool) -> None:
         """Change settings from the agent's side; the client is notified.
@@ -357,6 +354,7 @@ class Turn(Generic[S]):
         self._steering = self._steering or SteeringQueue(self)
         return self._steering
 
+    @must_be_awaited
     async def elicit(self, form: type[F], message: str, *, tool: ToolCallHandle | None = None) -> F | None:
         """Ask the user to fill in a form that a dataclass describes; never for secrets, see `elicit_url`.
 
@@ -374,9 +372,10 @@ class Turn(Generic[S]):
         from duologue.agent.elicitation import elicit_form
 
         self._check_open()
-        tool_call_id = None if tool is None else tool.tool_call_id
-        return await elicit_form(self.session._client, self.session.id, form, message, tool_call_id)
+        tool_id = None if tool is None else tool.tool_call_id
+        return await elicit_form(self.session._client, self.session.id, form, message, tool_id)
 
+    @must_be_awaited
     async def elicit_url(self, message: str, url: str, *, elicitation_id: str | None = None) -> bool:
         """Ask the user to visit a URL; return True if they agreed.
 

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
+import typing
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from duologue.conversation.work_state import STOP_REASONS
+from duologue.errors import InternalError
+from duologue.sanitize import shorten
+
+_log = logging.getLogger("duologue.agent")
+
 
 def check_handler(
-    role: str, handler: Callable[..., Any], *parameters: str, optional: Sequence[str] = (), may_yield: bool = False
+    role: str,
+    handler: Callable[..., Any],
+    *parameters: str,
+    types: Sequence[type] = (),
+    optional: Sequence[str] = (),
+    may_yield: bool = False,
 ) -> None:
     """Check that a handler is a coroutine function that can be called with these parameters.
 
@@ -20,6 +33,7 @@ def check_handler(
         role: What the handler is for: `prompt handler`.
         handler: The function that is registered.
         parameters: Names of what it is called with.
+        types: Classes of what it is called with, where annotations are to be checked.
         optional: Names of what it is called with if it takes more parameters.
         may_yield: It may be an async generator.
 
@@ -43,6 +57,33 @@ def check_handler(
     if not _accepts(handler, len(parameters)) and not (optional and _accepts(handler, len(parameters) + len(optional))):
         expected = ("no parameter", "one parameter", "two parameters")[len(parameters)]
         raise TypeError(f"{where}: a {role} must take {expected}; write {wanted}")
+    _check_annotations(role, where, handler, types)
+
+
+def _check_annotations(role: str, where: str, handler: Callable[..., Any], types: Sequence[type]) -> None:
+    """Check that no parameter is annotated with a class that the handler is never called with."""
+    parameters = inspect.signature(handler).parameters.values() if types else ()
+    for parameter, given in zip(parameters, types, strict=False):
+        annotated = _class_of(parameter.annotation, handler)
+        if annotated is None or issubclass(given, annotated) or issubclass(annotated, given):
+            continue
+        text = ", and read `turn.text`" if annotated is str and given.__name__ == "Turn" else ""
+        raise TypeError(
+            f"{where}: a {role} is called with a {given.__name__}, but its parameter `{parameter.name}` is annotated "
+            f"with {annotated.__name__}; write `{given.__name__.lower()}: {given.__name__}`{text}"
+        )
+
+
+def _class_of(annotation: Any, handler: Callable[..., Any]) -> type | None:
+    """Return the class that an annotation names; none if it is not a class, is a protocol, or cannot be evaluated."""
+    if isinstance(annotation, str):
+        try:
+            annotation = eval(annotation, getattr(inspect.unwrap(_function_of(handler)), "__globals__", {}))  # noqa: S307
+        except Exception:  # names that only type checkers import
+            return None
+    annotation = typing.get_origin(annotation) or annotation
+    is_class = isinstance(annotation, type) and annotation not in (inspect.Parameter.empty, typing.Any)
+    return annotation if is_class and not getattr(annotation, "_is_protocol", False) else None
 
 
 def check_hook(role: str, hook: Callable[..., Any], parameter: str) -> None:
@@ -56,6 +97,25 @@ def check_hook(role: str, hook: Callable[..., Any], parameter: str) -> None:
         raise TypeError(f"{location_of(called)} is not awaited; a {role} must be a plain function: use `def`")
     if not _accepts(hook, 1):
         raise TypeError(f"{location_of(called)} must take one parameter, the {parameter}, as a {role}")
+
+
+def stop_reason_of(returned: object, handler: Callable[..., Any]) -> str:
+    """Return the stop reason that a handler of prompts returned: `end_turn` for nothing.
+
+    Raises:
+        InternalError: It returned something else; the message names its file and line.
+    """
+    if returned is None:
+        return "end_turn"
+    if isinstance(returned, str) and returned in STOP_REASONS:
+        return returned
+    where = location_of(inspect.unwrap(_function_of(handler)))
+    _log.error("%s returned %s, which is not a stop reason", where, shorten(repr(returned), 200))
+    hint = "; to answer with text, write `await turn.say(…)`" if isinstance(returned, str) else ""
+    raise InternalError(
+        f"{where} returned a value of type {type(returned).__name__}, but a handler of prompts must return None or a "
+        f"stop reason ({', '.join(STOP_REASONS)}){hint}"
+    )
 
 
 def name_of(function: Callable[..., Any]) -> str:

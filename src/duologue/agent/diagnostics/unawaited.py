@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import linecache
-import logging
 import sys
 import warnings
 from pathlib import Path
 from types import CoroutineType, FrameType
 from typing import TYPE_CHECKING, Any
 
+from duologue.agent.diagnostics.mistakes import record_mistake
+
 if TYPE_CHECKING:
     from duologue.agent.turn import Turn
-
-_log = logging.getLogger("duologue.agent")
 
 _HOOK = "_warn_unawaited_coroutine"
 """The function of `warnings` that the interpreter calls with a coroutine that was never awaited."""
@@ -32,25 +31,33 @@ def watch_unawaited() -> None:
         return
 
     def record(coroutine: Any) -> None:
-        turn = _turn_of(coroutine)
-        if turn is None or turn._is_over:
-            _warn(coroutine, sys._getframe(1))
+        turn, frame = _turn_of(coroutine), _caller()
+        if turn is None:
+            _warn(coroutine, frame)
             return
         name = coroutine.__name__
-        file, line = _location_of_call(coroutine, sys._getframe(1))
-        where = f"at {Path(file).name}:{line}" if line else "(`python -X dev` shows the line)"
-        turn._unawaited = turn._unawaited or f"`{name}` was called without `await` {where}; write `await ….{name}(…)`"
-        _log.error("`%s` was called without `await`, so nothing was sent%s", name, f": {file}:{line}" if line else "")
+        file, line = _location_of_call(coroutine, frame)
+        record_mistake(turn, f"`{name}` was called without `await`", file, line, f"await ….{name}(…)")
 
     record.is_watching_turns = True  # type: ignore[attr-defined]  # marks the hook, so that it is set once
     setattr(warnings, _HOOK, record)
 
 
-def _warn(coroutine: Any, frame: FrameType) -> None:
+def _caller() -> FrameType | None:
+    """Return the frame in which a coroutine was dropped; none if its last frame is just being left."""
+    try:
+        return sys._getframe(2)
+    except ValueError:
+        return None
+
+
+def _warn(coroutine: Any, frame: FrameType | None) -> None:
     """Warn as the interpreter does, which would name the line of its caller: this module."""
-    file, line = coroutine.cr_origin[0][:2] if coroutine.cr_origin else (frame.f_code.co_filename, frame.f_lineno)
+    file, line = ("sys", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+    if coroutine.cr_origin:
+        file, line = coroutine.cr_origin[0][:2]
     message = f"coroutine {coroutine.__qualname__!r} was never awaited"
-    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    registry = {} if frame is None else frame.f_globals.setdefault("__warningregistry__", {})
     warnings.warn_explicit(message, RuntimeWarning, file, line, registry=registry)
 
 
@@ -63,12 +70,13 @@ def _turn_of(coroutine: Any) -> Turn[Any] | None:
     from duologue.agent.terminal import TerminalHandle
     from duologue.agent.tool_call import ToolCallHandle
     from duologue.agent.turn import Turn
+    from duologue.agent.turns.plan_progress import PlanProgress
 
     owner = None if coroutine.cr_frame is None else coroutine.cr_frame.f_locals.get("self")
     match owner:
         case Turn():
             return owner  # pyright: ignore[reportUnknownVariableType]
-        case ToolCallHandle():
+        case ToolCallHandle() | PlanProgress():
             return owner._turn
         case Session():
             return owner._prompts.running_turn
@@ -78,11 +86,13 @@ def _turn_of(coroutine: Any) -> Turn[Any] | None:
             return None
 
 
-def _location_of_call(coroutine: Any, frame: FrameType) -> tuple[str, int]:
+def _location_of_call(coroutine: Any, frame: FrameType | None) -> tuple[str, int]:
     """Return file and line of the call; no line if the coroutine was stored in a variable and dropped elsewhere."""
-    if coroutine.cr_origin:  # tracked in development: `sys.set_coroutine_origin_tracking_depth`
-        file, line, _ = coroutine.cr_origin[0]
-        return file, line
+    for file, line, _ in coroutine.cr_origin or ():  # in development: `sys.set_coroutine_origin_tracking_depth`
+        if not file.startswith(_PACKAGE):
+            return file, line
+    if frame is None:
+        return "", 0
     file, line = frame.f_code.co_filename, frame.f_lineno
     source = linecache.getline(file, line)
     is_call = not file.startswith(_PACKAGE) and (not source or coroutine.__name__ in source)

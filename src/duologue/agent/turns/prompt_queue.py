@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from duologue.agent.turn import Turn
 from duologue.agent.turn_exceptions import StopTurn
-from duologue.conversation.work_state import STOP_REASONS
 from duologue.errors import CommandNotFound, InternalError, StoreError
 from duologue.runtime.tasks import TaskScope
 
@@ -38,7 +37,7 @@ class _QueuedPrompt:
         self.is_cancelled = False
         self.is_abandoned = False
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.task: asyncio.Task[Any] | None = None
+        self.task: asyncio.Task[str] | None = None
         self._cancel_timeout = cancel_timeout
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -138,7 +137,7 @@ class PromptQueue:
         while self._waiting:
             await asyncio.wait({self._waiting[-1].finished})
 
-    async def run(self, turn: Turn[Any], handle: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
+    async def run(self, turn: Turn[Any], handle: Callable[[Turn[Any]], Awaitable[str]]) -> str:
         """Wait until the prompt is first in the queue, run its handler, and return the stop reason.
 
         Raises:
@@ -193,7 +192,7 @@ class PromptQueue:
         await prompt.wait_until(ending.done)
         return None if ending.cancelled() else ending.exception()
 
-    def _reason(self, prompt: _QueuedPrompt, task: asyncio.Task[Any]) -> str:
+    def _reason(self, prompt: _QueuedPrompt, task: asyncio.Task[str]) -> str:
         if not task.done():
             _log.error(
                 "prompt handler %s did not stop after cancellation; the turn was answered as cancelled", task.get_coro()
@@ -211,12 +210,12 @@ class PromptQueue:
             stop = _stop_in(raised)
             if stop is None:
                 raise raised
-        if prompt.turn._unawaited is not None:
-            raise InternalError(prompt.turn._unawaited)
-        return _as_reason(task.result()) if stop is None else stop.reason
+        if prompt.turn._mistake is not None:
+            raise InternalError(prompt.turn._mistake)
+        return task.result() if stop is None else stop.reason
 
 
-async def _guarded(handle: Callable[[Turn[Any]], Awaitable[Any]], turn: Turn[Any]) -> Any:
+async def _guarded(handle: Callable[[Turn[Any]], Awaitable[str]], turn: Turn[Any]) -> str:
     """Run a handler; `sys.exit()` in it ends the turn with an error, not the whole agent."""
     try:
         return await handle(turn)
@@ -233,14 +232,6 @@ def _stop_in(raised: BaseException) -> StopTurn | None:
         found = [_stop_in(error) for error in group.exceptions]
         return found[0] if len(found) == 1 else None
     return raised if isinstance(raised, StopTurn) else None
-
-
-def _as_reason(returned: Any) -> str:
-    if returned is None:
-        return "end_turn"
-    if returned in STOP_REASONS:
-        return str(returned)
-    raise TypeError(f"a prompt handler must return None or a stop reason ({', '.join(STOP_REASONS)}), not {returned!r}")
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

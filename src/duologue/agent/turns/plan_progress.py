@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from duologue.agent.diagnostics.unentered import TurnBlock
+from duologue.agent.diagnostics.values import check_step
 from duologue.conversation.updates import PlanEntry, PlanUpdate
+
+if TYPE_CHECKING:
+    from duologue.agent.turn import Turn
 
 
 class PlanProgress:
@@ -17,25 +23,24 @@ class PlanProgress:
         entries: The steps with their current status.
 
     Args:
-        send: Sends an update.
+        turn: The turn that shows the plan.
         entries: The steps, as text or with status and priority.
         plan_id: Id of a named plan.
     """
 
-    def __init__(
-        self, send: Callable[[PlanUpdate], Awaitable[None]], entries: Iterable[str | PlanEntry], plan_id: str | None
-    ) -> None:
+    def __init__(self, turn: Turn[Any], entries: Iterable[str | PlanEntry], plan_id: str | None) -> None:
         self.entries = [PlanEntry(entry) if isinstance(entry, str) else entry for entry in entries]
-        self._send_update = send
+        for entry in self.entries:
+            check_step(entry.status, entry.priority)
+        self._turn = turn
         self._plan_id = plan_id
 
     async def send(self) -> None:
         """Send the complete plan."""
-        await self._send_update(PlanUpdate(entries=list(self.entries), plan_id=self._plan_id))
+        await self._turn.update(PlanUpdate(entries=list(self.entries), plan_id=self._plan_id))
 
-    @asynccontextmanager
-    async def step(self, content: str | None = None) -> AsyncGenerator[None]:
-        """Show a step as in progress, and as completed after the block; after an exception it is pending again.
+    def step(self, content: str | None = None) -> AbstractAsyncContextManager[None]:
+        """Show a step as in progress inside `async with`, as completed after it, as pending after an exception.
 
         Args:
             content: Text of the step; a new one is added to the plan. Default: the first that is pending.
@@ -43,6 +48,10 @@ class PlanProgress:
         Raises:
             ValueError: No step is pending.
         """
+        return TurnBlock(self._turn, "plan.step", self._step(content))
+
+    @asynccontextmanager
+    async def _step(self, content: str | None) -> AsyncGenerator[None]:
         index = self._index(content)
         await self._set(index, "in_progress")
         try:
