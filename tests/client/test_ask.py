@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from duologue import Agent, Permissions, Turn, Workspace, connect, sync
+from duologue import Agent, Permissions, Session, Turn, Workspace, connect, sync
 from duologue.builtin.agent import builtin_agent
 from duologue.errors import TurnIncomplete, TurnTimeout
 
@@ -96,6 +97,42 @@ async def test_a_turn_without_an_answer_in_time_is_cancelled_and_the_session_goe
                 await session.ask("go", timeout=1.0, check=check)
             assert (raised.value.text, raised.value.stop_reason) == ("So far.", "cancelled")
             assert not session.is_busy
+
+
+SILENT = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+
+
+def test_the_timeout_of_one_call_covers_the_start_and_the_session(tmp_path: Path) -> None:
+    with pytest.raises(TurnTimeout, match=r"did not answer `initialize` within 0.5 s") as raised:
+        sync.ask(SILENT, "go", cwd=tmp_path, timeout=0.5)
+    assert (raised.value.text, raised.value.stop_reason) == ("", None)
+    agent: Agent[Any] = Agent("never-opens")
+
+    @agent.on_open
+    async def wait(session: Session[Any]) -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(TurnTimeout, match=r"did not open a session within 5 s"):
+        sync.ask(agent, "go", cwd=tmp_path, timeout=5)
+    with pytest.raises(TurnTimeout, match=r"did not answer within 5 s, so the turn was cancelled") as raised:
+        sync.ask(agent_that("never"), "go", cwd=tmp_path, timeout=5)
+    assert raised.value.text == "So far."
+
+
+def test_one_call_logs_in_as_it_is_told(tmp_path: Path) -> None:
+    locked: Agent[Any] = Agent("locked", login_required=True)
+    logins: list[str] = []
+
+    @locked.login("key", "API key")
+    async def log_in() -> None:
+        logins.append("key")
+
+    @locked.on_prompt
+    async def answer(turn: Turn[Any]) -> None:
+        await turn.say("open")
+
+    assert sync.ask(locked, "go", cwd=tmp_path, login="key") == "open"
+    assert logins == ["key"]
 
 
 def test_one_call_takes_files_and_checks_the_answer(tmp_path: Path) -> None:

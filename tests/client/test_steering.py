@@ -177,8 +177,10 @@ async def test_without_a_fallback_nothing_happens_to_a_text_that_was_not_taken(t
         assert len(agent.calls("session/prompt")) == 1
         with pytest.raises(ValueError, match="otherwise='no'"):
             await turn.steer("x", otherwise="no")  # type: ignore[arg-type]  # the mistake under test
+        later = session.prompt("later")
         with pytest.raises(RuntimeError, match="not started"):
-            await session.prompt("later").steer("x")
+            await later.steer("x")
+        await later.cancel()
         with pytest.raises(InvalidParams):
             await turn.steer([])
 

@@ -6,12 +6,13 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from operator import methodcaller
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack
 
 from duologue.client.new_sessions import NewSessions
 from duologue.client.quirks import wait_for_late_replay
 from duologue.client.request_handler import ClientRequestHandler
 from duologue.client.session import ClientSession
+from duologue.client.session_controls import SessionOptions
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import (
     AcpMcpServer,
@@ -31,24 +32,6 @@ T = TypeVar("T")
 
 MAX_PAGES = 10_000
 """Pages of one list of sessions: at ten to a page more than any user has, and an end for agents that repeat cursors."""
-
-
-class SessionOptions(TypedDict, total=False):
-    """Options of a session, which every method that opens one takes as keywords.
-
-    Attributes:
-        additional_directories: Further directories that the agent may work in.
-        mcp_servers: MCP servers for the agent to connect to.
-        system_prompt: Instructions for the agent (unstable).
-        meta: Sent to the agent in `_meta`.
-        settings: Config options by id, and `mode` and `model`: set after the session is opened, and checked.
-    """
-
-    additional_directories: Sequence[str | Path]
-    mcp_servers: Sequence[McpServer]
-    system_prompt: SystemPrompt | None
-    meta: JsonObject | None
-    settings: Mapping[str, str | bool]
 
 
 class AwaitableSession(Coroutine[Any, Any, ClientSession]):
@@ -80,6 +63,19 @@ class AwaitableSession(Coroutine[Any, Any, ClientSession]):
     def close(self) -> None:
         """Drop the request if it was never awaited."""
         self._opening.close()
+
+    if not TYPE_CHECKING:  # type checkers report these uses themselves
+
+        def __enter__(self) -> NoReturn:
+            raise TypeError(f"a session needs `async with` instead of `with`: {_HOW_TO_OPEN}")
+
+        def __exit__(self, *error: object) -> None: ...
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(f"the session is not open yet and has no `{name}`; {_HOW_TO_OPEN}")
+
+
+_HOW_TO_OPEN = "write `session = await agent.new_session(…)` or `async with agent.new_session(…) as session:`"
 
 
 class AgentSessions:

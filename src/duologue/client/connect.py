@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn
 
 from msgspec import Struct, structs
 
@@ -129,10 +130,7 @@ def connect(
     """
     login = login if login is None or isinstance(login, AuthOptions) else AuthOptions(login)
     versions, features = check_versions(protocol_versions), enabled_features(unstable)
-    if dialect is not None:
-        from duologue.compat.dialects import check_dialect
-
-        check_dialect(dialect)
+    _check_dialect(dialect)
     options = TargetOptions(cwd=cwd, env=env, on_stderr=on_stderr, headers=headers, token=token, tls=tls, lock=lock)
     reached = target if isinstance(target, AgentTarget) else AgentTarget(target, **options)
     handlers, policy = handlers or Handlers(), _restart_policy(reached, restart)
@@ -142,8 +140,59 @@ def connect(
     connector = _Connector(
         reached, handler, handlers, observers, client_info, startup_timeout, versions, features, login, dialect, meta
     )
-    agent = RemoteAgent(handler, connector, reached, policy, login, stall_timeout, max_transcript_bytes)
-    return _connected(agent, connector, _tool_server(tools), record, warm)
+    tool_server = _tool_server(tools)
+
+    def open_connection() -> AbstractAsyncContextManager[RemoteAgent]:
+        agent = RemoteAgent(handler, connector, reached, policy, login, stall_timeout, max_transcript_bytes)
+        return _connected(agent, connector, tool_server, record, warm)
+
+    return _Connecting(open_connection)
+
+
+class _Connecting(AbstractAsyncContextManager[RemoteAgent]):
+    """The result of `connect`, which `async with` opens; every other use is an error that names the fix."""
+
+    def __init__(self, open_connection: Callable[[], AbstractAsyncContextManager[RemoteAgent]]) -> None:
+        self._open_connection = open_connection
+        self._connection: AbstractAsyncContextManager[RemoteAgent] | None = None
+
+    async def __aenter__(self) -> RemoteAgent:
+        if self._connection is not None:
+            raise RuntimeError(f"a connection is opened once; {HOW_TO_CONNECT}")
+        self._connection = self._open_connection()
+        return await self._connection.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        assert self._connection is not None, "it was entered"
+        return await self._connection.__aexit__(kind, error, trace)
+
+    if not TYPE_CHECKING:  # type checkers report these uses themselves
+
+        def __enter__(self) -> NoReturn:
+            raise TypeError(f"`connect` needs `async with` instead of `with`; {HOW_TO_CONNECT}")
+
+        def __exit__(self, *error: object) -> None: ...
+
+        def __await__(self) -> NoReturn:
+            raise TypeError(f"`connect` needs `async with` instead of `await`; {HOW_TO_CONNECT}")
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(f"`connect(…)` is not connected yet and has no `{name}`; {HOW_TO_CONNECT}")
+
+
+HOW_TO_CONNECT = (
+    "write `async with connect(…) as agent:` in an `async def`, or, without an event loop, "
+    "`with duologue.sync.connect(…) as agent:`"
+)
+
+
+def _check_dialect(dialect: Dialect | None) -> None:
+    if dialect is not None:
+        from duologue.compat.dialects import check_dialect
+
+        check_dialect(dialect)
 
 
 def _tool_server(tools: Tools) -> ToolServer | None:

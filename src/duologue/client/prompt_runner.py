@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import warnings
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from duologue.client.calling_task import CallingTask, current_calling_task
 from duologue.conversation.updates import MessageChunk, ToolCallUpdate
-from duologue.errors import ConnectionLost, DuologueError
+from duologue.errors import ConnectionLost, DuologueError, TurnTimeout
 from duologue.events import UsageChanged, event_of
 from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import PromptResult
@@ -177,3 +178,37 @@ class PromptRunner:
             event = event_of(ToolCallUpdate(tool_call_id=call.tool_call_id), call)
             session._subscribers.publish(event)
             turn._on_event(event)
+
+
+async def answer_of(turn: ClientTurn, *, check: bool, timeout: float | None, limit: float | None = None) -> str:
+    """Wait for the end of a turn and return the agent's answer as plain text.
+
+    Args:
+        turn: The turn, which this starts.
+        check: Raise an error if the turn was refused, cut off, cancelled, or denied a permission.
+        timeout: Seconds after which the turn is cancelled.
+        limit: Seconds that the caller gave, if a part of them had passed before; named in the error.
+
+    Raises:
+        TurnIncomplete: The answer is not complete, see `check`.
+        TurnTimeout: The agent did not answer in time.
+    """
+    try:
+        async with asyncio.timeout(timeout):
+            await turn
+    except TimeoutError:
+        message = f"the agent did not answer within {limit or timeout:g} s, so the turn was cancelled"
+        raise TurnTimeout(message, text=turn.text, stop_reason=turn.stop_reason, denied=turn.denied) from None
+    if check:
+        turn.check()
+    return turn.text
+
+
+_registries: dict[str, dict[Any, Any]] = {}
+"""Warnings that were shown, by file, so that a line in a loop is named once."""
+
+
+def warn_never_started(file: str, line: int, fixes: str) -> None:
+    """Warn that a turn was made and never started, as the interpreter warns of a coroutine that was never awaited."""
+    message = f"the prompt was never sent; write {fixes}"
+    warnings.warn_explicit(message, RuntimeWarning, file, line, registry=_registries.setdefault(file, {}))

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from duologue.client.prompt import Attachment, build_prompt
-from duologue.client.prompt_runner import PromptRunner
+from duologue.client.prompt_runner import PromptRunner, answer_of
 from duologue.client.session_controls import SessionControls, check_can_cancel
 from duologue.client.steering import PulledSteering, run_id_in
 from duologue.client.subscribers import EventSubscribers
@@ -30,7 +30,7 @@ from duologue.conversation.updates import (
     Update,
     UsageUpdate,
 )
-from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, ResourceNotFound, SessionLost, TurnTimeout
+from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, ResourceNotFound, SessionLost
 from duologue.events import TEXT_EVENTS, Event, LocationChanged, event_of
 from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import SessionOpened
@@ -188,16 +188,7 @@ class ClientSession(SessionControls):
             TurnIncomplete: The answer is not complete, see `check`; the error has the text so far.
             TurnTimeout: The agent did not answer in time; the error has the text so far.
         """
-        turn = self.prompt(prompt, files=files)
-        try:
-            async with asyncio.timeout(timeout):
-                await turn
-        except TimeoutError:
-            message = f"the agent did not answer within {timeout:g} s, so the turn was cancelled"
-            raise TurnTimeout(message, text=turn.text, stop_reason=turn.stop_reason, denied=turn.denied) from None
-        if check:
-            turn.check()
-        return turn.text
+        return await answer_of(self.prompt(prompt, files=files), check=check, timeout=timeout)
 
     def __repr__(self) -> str:
         title = "" if self.title is None else f" {shorten(self.title, 60)!r}"

@@ -1,16 +1,18 @@
-"""State of a session that needs no request, and its mode, model, config options and title that requests change."""
+"""Options of a session, its state that needs no request, and its mode, model, config options and title."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from msgspec import structs
 
 from duologue.client.supervisor import MODE, MODEL, UserSettings
-from duologue.conversation.content import TextContent
+from duologue.conversation.content import JsonObject, TextContent
 from duologue.conversation.items import BackgroundTask, Terminal, ToolCall
+from duologue.conversation.session_setup import McpServer, SystemPrompt
 from duologue.conversation.settings import ConfigOption, Modes
 from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import AvailableCommand, SettingsUpdate
@@ -25,6 +27,24 @@ if TYPE_CHECKING:
     from duologue.client.agent import RemoteAgent
 
 T = TypeVar("T")
+
+
+class SessionOptions(TypedDict, total=False):
+    """Options of a session, which every method that opens one takes as keywords.
+
+    Attributes:
+        additional_directories: Further directories that the agent may work in.
+        mcp_servers: MCP servers for the agent to connect to.
+        system_prompt: Instructions for the agent (unstable).
+        meta: Sent to the agent in `_meta`.
+        settings: Config options by id, and `mode` and `model`: set after the session is opened, and checked.
+    """
+
+    additional_directories: Sequence[str | Path]
+    mcp_servers: Sequence[McpServer]
+    system_prompt: SystemPrompt | None
+    meta: JsonObject | None
+    settings: Mapping[str, str | bool]
 
 
 class SessionControls:

@@ -78,7 +78,7 @@ class AgentTarget:
         self._on_stderr = options.get("on_stderr")
         self._remote_options = (options.get("headers"), options.get("token"), options.get("tls"))
         self._remote = _remote_factory(target, *self._remote_options)
-        self._served = TaskScope()
+        self._served: TaskScope | None = None
 
     async def prepare(self) -> None:
         """Find the agent that a name means, and check the program that will be started.
@@ -158,12 +158,14 @@ class AgentTarget:
         from duologue.transports.memory import memory_pair
 
         near, far = memory_pair()
+        self._served = self._served or TaskScope()
         self._served.start(target.serve(far))
         return near
 
     async def aclose(self) -> None:
         """Stop the agent objects that are served in this process."""
-        await self._served.cancel(5.0)
+        if self._served is not None:
+            await self._served.cancel(5.0)
 
 
 def use_name_resolver(resolver: NameResolver) -> None:

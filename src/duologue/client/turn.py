@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable
 from contextlib import suppress
@@ -16,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from duologue.client.calling_task import CallingTask, current_calling_task, has_ended
+from duologue.client.prompt_runner import warn_never_started
 from duologue.client.quirks import failure_in
 from duologue.client.steering import Fallback, SteerResult, steer
 from duologue.client.turn_result import TurnResult
@@ -77,6 +79,14 @@ class ClientTurn:
         self._waiting_readers = 0
         self._unread: UnreadBytes | None = None
         self._task: asyncio.Task[None] | None = None
+        caller = sys._getframe(2)
+        self._caller = (caller.f_code.co_filename, caller.f_lineno)
+        """File and line that called `session.prompt`."""
+        self._fixes = "`await session.prompt(…)` or `async with session.prompt(…) as turn:`"
+
+    def __del__(self) -> None:
+        if self._task is None and self._fixes:
+            warn_never_started(*self._caller, self._fixes)
 
     # --- result
 
@@ -231,6 +241,7 @@ class ClientTurn:
         return self._cancel(self._runner.cancel_running)
 
     async def _cancel(self, send: Callable[[], Awaitable[None]]) -> None:
+        self._fixes = ""  # a turn that was cancelled before its start is no mistake
         if self._task is None or self.is_over:
             return
         self._stop_reading()

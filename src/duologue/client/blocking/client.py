@@ -7,21 +7,27 @@ offer, with every coroutine as a plain function.
 from __future__ import annotations
 
 import asyncio
+import sys
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Self
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, NoReturn, ParamSpec, Self
 
 from duologue.client.agent import RemoteAgent
 from duologue.client.agent_sessions import AwaitableSession
+from duologue.client.auth import AuthMethodChooser, AuthOptions
 from duologue.client.blocking.forwarders import Blocking, Forwarded, blocking, with_signature_of
 from duologue.client.blocking.loop_thread import LoopThread, wait_for
 from duologue.client.blocking.turn import BlockingTurn
+from duologue.client.connect import INITIALIZE_SECONDS
 from duologue.client.connect import connect as connect_async
 from duologue.client.permissions.policy import Permissions
 from duologue.client.prompt import Attachment
+from duologue.client.prompt_runner import answer_of
 from duologue.client.session import ClientSession
 from duologue.client.target import Target
 from duologue.client.turn import ClientTurn
@@ -31,6 +37,7 @@ from duologue.conversation.settings import ConfigOption, Modes
 from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import AvailableCommand, Location
 from duologue.conversation.work_state import BackgroundWork
+from duologue.errors import InitializeTimeout, TurnTimeout
 from duologue.events import Event
 from duologue.protocol.values import AgentCapabilities, AuthMethod
 from duologue.usage.amounts import SessionUsage
@@ -50,7 +57,11 @@ def _opener(method: Callable[Concatenate[Any, P], AwaitableSession]) -> Callable
 def _prompter(method: Callable[Concatenate[Any, P], ClientTurn]) -> Callable[Concatenate[Any, P], BlockingTurn]:
     @wraps(method)
     def prompt(self: Blocking[Any], /, *args: P.args, **options: P.kwargs) -> BlockingTurn:
-        return BlockingTurn(self._thread, self._call(method, self._wrapped, *args, **options))
+        caller = sys._getframe(1)
+        turn = self._call(method, self._wrapped, *args, **options)
+        turn._caller = (caller.f_code.co_filename, caller.f_lineno)
+        turn._fixes = "`session.prompt(…).wait()` or `for event in session.prompt(…):`"
+        return BlockingTurn(self._thread, turn)
 
     return prompt
 
@@ -160,9 +171,36 @@ class BlockingAgent(Blocking[RemoteAgent]):
 
 
 @with_signature_of(connect_async)
-@contextmanager
-def connect(*args: Any, **options: Any) -> Generator[BlockingAgent]:
+def connect(*args: Any, **options: Any) -> AbstractContextManager[BlockingAgent]:
     """Connect to an agent without an event loop; takes the arguments of `duologue.connect`."""
+    return _BlockingConnection(_connected(*args, **options))
+
+
+class _BlockingConnection(AbstractContextManager[BlockingAgent]):
+    """The result of `connect`, which `with` opens; every other use is an error that names the fix."""
+
+    def __init__(self, connection: AbstractContextManager[BlockingAgent]) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> BlockingAgent:
+        return self._connection.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return self._connection.__exit__(kind, error, trace)
+
+    if not TYPE_CHECKING:  # type checkers report this use themselves
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(
+                f"`duologue.sync.connect(…)` is not connected yet and has no `{name}`; write "
+                "`with duologue.sync.connect(…) as agent:`, or, in a notebook, `agent = duologue.sync.open(…)`"
+            )
+
+
+@contextmanager
+def _connected(*args: Any, **options: Any) -> Generator[BlockingAgent]:
     thread = LoopThread()
     begun: Future[_Running] = Future()
     ready: Future[RemoteAgent] = Future()
@@ -203,6 +241,7 @@ def ask(
     check: bool = True,
     timeout: float | None = None,
     token: str | None = None,
+    login: AuthOptions | AuthMethodChooser | str | None = None,
 ) -> str:
     """Start an agent, send it one prompt, end it, and return its answer as plain text.
 
@@ -213,15 +252,34 @@ def ask(
         permissions: Policy that decides the agent's permission requests. Default: it may only read.
         files: Files, directories or selections: embedded if the agent supports it, linked otherwise.
         check: Raise an error if the turn was refused, cut off, cancelled, or denied a permission.
-        timeout: Seconds for the answer, after which the turn is cancelled; the time to start the agent is not included.
+        timeout: Seconds for everything, from the start of the agent to its answer, after which the turn is cancelled.
         token: Bearer token sent to a remote agent.
+        login: How to authenticate when the agent requires it: a method id, a chooser, or `AuthOptions`.
 
     Raises:
         TurnIncomplete: The answer is not complete, see `check`; the error has the text so far.
         TurnTimeout: The agent did not answer in time; the error has the text so far.
     """
-    with connect(target, permissions=permissions, token=token) as agent, agent.new_session(cwd) as session:
-        return session.ask(prompt, files=files, check=check, timeout=timeout)
+    end = None if timeout is None else time.monotonic() + timeout
+    startup = INITIALIZE_SECONDS if timeout is None else min(timeout, INITIALIZE_SECONDS)
+
+    async def answer(agent: RemoteAgent) -> str:
+        left = None if end is None else max(0.0, end - time.monotonic())
+        async with asyncio.timeout(left) as opening, agent.new_session(cwd) as session:
+            opening.reschedule(None)
+            left = None if end is None else max(0.0, end - time.monotonic())
+            return await answer_of(session.prompt(prompt, files=files), check=check, timeout=left, limit=timeout)
+
+    try:
+        with connect(target, permissions=permissions, token=token, login=login, startup_timeout=startup) as agent:
+            return agent._thread.run(answer(agent._wrapped))
+    except InitializeTimeout as error:
+        if timeout is None or timeout > INITIALIZE_SECONDS:
+            raise
+        raise TurnTimeout(str(error), text="", stop_reason=None, denied=[]) from error
+    except TimeoutError:
+        message = f"the agent did not open a session within {timeout:g} s"
+        raise TurnTimeout(message, text="", stop_reason=None, denied=[]) from None
 
 
 class _Running(NamedTuple):
