@@ -290,12 +290,12 @@ async def test_a_result_that_is_tested_without_await_is_neither_true_nor_false(t
             if not mistake:  # here
                 acted.append("kept")
 
-    async def visit(turn: Turn[Settings]) -> None:
+    async def open_page(turn: Turn[Settings]) -> None:
         mistake: Any = turn.elicit_url("Visit", "https://example.com")
         if mistake:  # here
             acted.append("visited")
 
-    mistakes = (permission, "request_permission"), (option, "request_permission_option"), (visit, "elicit_url")
+    mistakes = (permission, "request_permission"), (option, "request_permission_option"), (open_page, "elicit_url")
     for answer, name in mistakes:
         error = await fails(tmp_path, answer)
         assert f"`{name}` was used without `await` at test_diagnostics.py:{line_of(answer, '# here')}" in error
@@ -335,9 +335,9 @@ async def test_a_block_that_is_not_entered_fails_the_turn_and_names_its_line(tmp
         turn.tool("Read")
         await turn.say("read")
 
-    async def stored(turn: Turn[Settings]) -> None:
-        kept = turn.tool("Read")
-        await turn.say(kept.status)
+    async def in_a_variable(turn: Turn[Settings]) -> None:
+        stored = turn.tool("Read")
+        await turn.say(stored.status)
 
     async def step(turn: Turn[Settings]) -> None:
         plan = await turn.plan("Read")
@@ -348,7 +348,7 @@ async def test_a_block_that_is_not_entered_fails_the_turn_and_names_its_line(tmp
 
     for answer, call, text in (
         (tool, "turn.tool", "turn.tool("),
-        (stored, "turn.tool", "turn.tool("),
+        (in_a_variable, "turn.tool", "turn.tool("),
         (step, "plan.step", ".step("),
         (terminal, "turn.terminal", ".terminal("),
     ):

@@ -119,7 +119,7 @@ def test_the_timeout_of_one_call_covers_the_start_and_the_session(tmp_path: Path
     assert raised.value.text == "So far."
 
 
-def test_one_call_logs_in_as_it_is_told(tmp_path: Path) -> None:
+def test_one_call_logs_in_with_the_method_it_is_given(tmp_path: Path) -> None:
     locked: Agent[Any] = Agent("locked", login_required=True)
     logins: list[str] = []
 

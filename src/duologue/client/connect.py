@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
@@ -140,13 +141,9 @@ def connect(
     connector = _Connector(
         reached, handler, handlers, observers, client_info, startup_timeout, versions, features, login, dialect, meta
     )
+    agent = partial(RemoteAgent, handler, connector, reached, policy, login, stall_timeout, max_transcript_bytes)
     tool_server = _tool_server(tools)
-
-    def open_connection() -> AbstractAsyncContextManager[RemoteAgent]:
-        agent = RemoteAgent(handler, connector, reached, policy, login, stall_timeout, max_transcript_bytes)
-        return _connected(agent, connector, tool_server, record, warm)
-
-    return _Connecting(open_connection)
+    return _Connecting(lambda: _connected(agent(), connector, tool_server, record, warm))
 
 
 class _Connecting(AbstractAsyncContextManager[RemoteAgent]):
