@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from pathlib import Path
@@ -452,3 +454,50 @@ def test_a_reader_that_leaves_ends_the_run(tmp_path: Path, options: list[str]) -
 
         assert b"Traceback" not in process.stderr.read()
         assert process.wait(20) == 141
+
+
+RULES_ADVICE = (
+    "  --rules FILE  only what the file lists, which has mode 0600 and is outside of the directory; for this:\n"
+)
+
+
+def test_a_denied_run_prints_the_rules_that_allow_it(tmp_path: Path) -> None:
+    work, rules = tmp_path / "work", tmp_path / "rules.toml"
+    work.mkdir()
+    denied = duologue(tmp_path, "run", "/tour", cwd=work)
+
+    assert denied.returncode == 5
+    assert "to allow what was denied, use\n  --yes         all commands" in denied.stderr
+    lines = denied.stderr.partition(RULES_ADVICE)[2]
+    rules.write_text(textwrap.dedent(lines))
+    rules.chmod(0o600)
+    allowed = duologue(tmp_path, "run", "/tour", "--rules", str(rules), cwd=work)
+
+    assert (allowed.returncode, "denied" in allowed.stderr) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["/write a.txt b", "--read-only"], 'use instead of `--read-only`\n  --yes  .*"a.txt" = "allow"\n$'),
+        (
+            ["/write a.txt b", "--rules", "{rules}"],
+            'use\n  [^ ]*, with in addition\n .*edit]\n    "a.txt" = "allow"\n$',
+        ),
+        (["/run sh -c 'ls; ls'"], r"use\n  --yes  [^\n]*\n$"),
+        (["/write ../a.txt b"], r'use\n  --rules FILE  .*edit]\n    "/[^ ]*a.txt" = "allow"\n$'),
+        (
+            ["/write ../a.txt b", "--yes"],
+            "`--yes` covers only files inside .*; `--cwd DIR` chooses another directory\n$",
+        ),
+        (["/permission"], 'use\n  --yes .*other = "allow"\n$'),
+    ],
+)
+def test_a_denied_run_says_what_would_allow_it(tmp_path: Path, arguments: list[str], expected: str) -> None:
+    (rules := tmp_path / "rules.toml").write_text('[permissions]\nread = "allow"\n')
+    rules.chmod(0o600)
+    (work := tmp_path / "work").mkdir()
+    ended = duologue(tmp_path, "run", *(word.format(rules=rules) for word in arguments), cwd=work)
+
+    assert ended.returncode == 5
+    assert re.search(expected, ended.stderr, re.DOTALL), ended.stderr

@@ -21,6 +21,7 @@ from duologue.cli.targets import lock_for, name_of, target_of, versions_for
 from duologue.client.agent import RemoteAgent
 from duologue.client.auth import AuthOptions
 from duologue.client.connect import INITIALIZE_SECONDS
+from duologue.client.permissions.actions import Action
 from duologue.client.permissions.prompter import Handler
 from duologue.client.permissions.request import PermissionRequest
 from duologue.client.services.elicitation import ElicitationHandler
@@ -53,6 +54,7 @@ async def connect_from_args(
     on_request: Handler | None,
     on_denied: Callable[[str], None],
     on_decision: Callable[[PermissionRequest], None] = lambda request: None,
+    on_rejected: Callable[[list[Action]], None] = lambda actions: None,
     on_elicit: ElicitationHandler | None = None,
     login: AuthOptions | None = None,
     restart: bool = False,
@@ -66,7 +68,7 @@ async def connect_from_args(
     mcp_servers(arguments.mcp)
     parse_key_values(arguments.set, "--set")
     target, env = target_of(arguments), parse_key_values(arguments.env, "--env")
-    permissions = permissions_for(arguments, on_request, on_denied, on_decision)
+    permissions = permissions_for(arguments, on_request, on_denied, on_decision, on_rejected)
     with _recorder(arguments.record) as recorders, _start_notice(arguments) as is_started:
         async with connect(
             _warm(target, env, on_stderr, arguments) if getattr(arguments, "warm", False) else target,

@@ -10,7 +10,7 @@ from typing import Any
 
 from duologue.cli.exit_codes import UsageError
 from duologue.cli.targets import name_of
-from duologue.client.permissions.actions import KINDS
+from duologue.client.permissions.actions import KINDS, Action
 from duologue.client.permissions.policy import Permissions
 from duologue.client.permissions.prompter import Handler
 from duologue.client.permissions.remembered import TurnGrants
@@ -23,14 +23,24 @@ QUIET_KINDS = ("read", "search", "think")
 
 
 class CountingPermissions(Permissions):
-    """Permissions that report every decision to `on_decision`, and every denial to `on_denied`."""
+    """Permissions that report requests.
+
+    Attributes:
+        on_denied: Called with a description of what was denied.
+        on_decision: Called with each request before it is decided.
+        on_rejected: Called with the actions that were rejected, but not by the user.
+    """
 
     on_denied: Callable[[str], None]
     on_decision: Callable[[PermissionRequest], None]
+    on_rejected: Callable[[list[Action]], None]
 
     async def _decide(self, request: PermissionRequest, turn: TurnGrants) -> PermissionDecision:
         self.on_decision(request)
-        return await super()._decide(request, turn)
+        decision = await super()._decide(request, turn)
+        if not decision.is_allowed and decision.by not in ("user", "cancelled"):
+            self.on_rejected(request.actions)
+        return decision
 
     async def decide(self, request: PermissionRequest) -> str | None:
         """Decide a request, and report a denial; a request cancelled with its turn is not one."""
@@ -84,6 +94,7 @@ def permissions_for(
     on_request: Handler | None,
     on_denied: Callable[[str], None],
     on_decision: Callable[[PermissionRequest], None],
+    on_rejected: Callable[[list[Action]], None],
 ) -> CountingPermissions:
     """Return the policy: flags first, then rules files, then the user; without any of them, only reading is allowed.
 
@@ -91,7 +102,7 @@ def permissions_for(
         UsageError: A rules file cannot be used.
     """
     rules: dict[str, Any] | None = _rules_of_flags(arguments)
-    files = [*arguments.rules, *(_own_rules() if rules is None and not arguments.rules and not arguments.ask else [])]
+    files = [*arguments.rules, *(own_rules(arguments) if rules is None else [])]
     if rules is None and not files:
         rules = dict.fromkeys(QUIET_KINDS, "allow")
         if on_request is None:
@@ -102,12 +113,19 @@ def permissions_for(
     except (ValueError, OSError) as error:
         raise UsageError(str(error)) from None
     _warn_of_ignored_rules(arguments)
-    permissions.on_denied, permissions.on_decision = on_denied, on_decision
+    permissions.on_denied, permissions.on_decision, permissions.on_rejected = on_denied, on_decision, on_rejected
     # A decision remembered for one agent applies to no other.
     return permissions.for_agent(name_of(arguments))
 
 
-def _own_rules() -> list[Path]:
+def own_rules(arguments: argparse.Namespace) -> list[Path]:
+    """Return the user's files of rules, if they apply: without `--rules` and `--ask`.
+
+    Raises:
+        UsageError: One cannot be used.
+    """
+    if arguments.rules or arguments.ask:
+        return []
     try:
         return rules_files()
     except (ValueError, OSError) as error:

@@ -7,6 +7,7 @@ import asyncio
 import os
 import sys
 import time
+from collections import deque
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -27,7 +28,9 @@ from duologue.cli.console.line_reader import LineReader, is_interactive, termina
 from duologue.cli.console.login_prompt import login_advice, terminal_login
 from duologue.cli.console.permission_prompt import PermissionPrompt
 from duologue.cli.console.renderer import ConsoleOutput, Output
+from duologue.cli.console.safe_output import say
 from duologue.cli.console.summaries import TurnSummary
+from duologue.cli.denial_advice import denial_advice
 from duologue.cli.error_report import code_of_error, explain, next_step, without_stderr
 from duologue.cli.exit_codes import STOP_CODES, ExitCode, UsageError
 from duologue.cli.mistakes import with_fitting_hint
@@ -37,6 +40,7 @@ from duologue.cli.targets import name_of
 from duologue.cli.traceback_filter import trim_tracebacks
 from duologue.cli.unchecked_acts import UncheckedActs
 from duologue.client.agent import RemoteAgent
+from duologue.client.permissions.actions import Action
 from duologue.client.services.terminals import Terminals
 from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
@@ -46,6 +50,9 @@ from duologue.sanitize import escape_line
 
 GRACE_SECONDS = 5.0
 """Seconds after the timeout until the program exits even if the agent does not end."""
+
+MOST_REJECTED = 100
+"""Rejected actions that are kept, to say how they can be allowed."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -104,6 +111,7 @@ class _Run:
         self._running_turn: ClientTurn | None = None
         self._has_answered = False
         self._denials = 0
+        self._rejected: deque[Action] = deque(maxlen=MOST_REJECTED)
         self._output_error: OSError | None = None
 
     async def run(self) -> ExitCode:
@@ -136,6 +144,7 @@ class _Run:
                 on_request=None if reader is None else PermissionPrompt(reader, self._shown),
                 on_denied=self._deny,
                 on_decision=self._acts.record,
+                on_rejected=self._rejected.extend,
                 on_elicit=None if reader is None else FormPrompt(reader, self._shown),
                 login=None if user is None else terminal_login(user, self._shown, nullcontext),
                 seconds=arguments.timeout or 0.0,
@@ -163,6 +172,7 @@ class _Run:
         if acts:
             self._shown.unchecked(acts)
         self._shown.end(report)
+        say(denial_advice(self._rejected, self._arguments))
         return report.code
 
     async def _turn(self, turn: ClientTurn) -> TurnSummary:
