@@ -26,6 +26,8 @@ async def answer(turn: Turn) -> None:
             await asyncio.to_thread(Path(command[0]).read_text)  # a named pipe: until the test has written to it
             if how == "wait-and-write":
                 await turn.files.write("note.txt", "new text\n")
+        case "hang":
+            Path(command[0]).read_text()  # noqa: ASYNC240  # it blocks the event loop, so that the turn cannot end
         case "say":
             await turn.say(shlex.join(command))
         case "read":

@@ -20,12 +20,24 @@ def test_lines_of_a_pipe_are_prompts_and_stdout_is_what_the_agent_says(tmp_path:
 
 
 def test_our_own_commands_begin_with_a_colon_and_say_what_is_wrong(tmp_path: Path) -> None:
-    lines = [":help", ":nothing", ":set model echo-2", ":set", ":commands", ":usage", ":resume x", ":new", ":sessions"]
+    lines = [
+        ":help",
+        ":hlep",
+        ":nothing",
+        ":set model echo-2",
+        ":set",
+        ":commands",
+        ":usage",
+        ":resume x",
+        ":new",
+        ":sessions",
+    ]
     ended = duologue(tmp_path, "chat", stdin="\n".join([*lines, ":quit", "/echo never sent"]))
 
     assert (ended.returncode, ended.stdout) == (0, "")
     assert ":resume [ID]" in ended.stderr
-    assert "unknown command :nothing" in ended.stderr
+    assert "unknown command :hlep; did you mean ':help'?" in ended.stderr
+    assert "unknown command :nothing; `:help` lists the commands" in ended.stderr
     assert "  model = echo-2  (echo-1, echo-2)" in ended.stderr
     assert "  /tour  Show the main things in one turn" in ended.stderr
     assert "no session id begins with 'x'" in ended.stderr
@@ -35,9 +47,9 @@ def test_our_own_commands_begin_with_a_colon_and_say_what_is_wrong(tmp_path: Pat
 def test_the_cost_is_shown_with_the_usage_of_the_context(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "chat", stdin=":usage\n/usage\n:usage\n")
 
-    assert "this agent does not report usage\n" in ended.stderr
+    assert "the agent has reported no usage so far\n" in ended.stderr
     assert "context: 53,000 of 200,000 tokens\n" in ended.stderr
-    assert "session: 1,500 tokens, 0.045 USD (1 turn, tokens reported per turn)\n" in ended.stderr
+    assert "session: 1,500 tokens, 0.045 USD in 1 turn\n" in ended.stderr
 
 
 def test_servers_go_with_every_session_of_a_chat(tmp_path: Path) -> None:

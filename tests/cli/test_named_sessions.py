@@ -96,6 +96,12 @@ def test_the_title_of_a_session_is_its_first_prompt(tmp_path: Path) -> None:
     assert [each.get("title") for each in listed(tmp_path, *agent)] == ["Fix the tests"]
     assert "  Fix the tests\n" in duologue(tmp_path, "sessions", *agent).stdout
     assert "  Fix the tests\n" in duologue(tmp_path, "chat", *agent, stdin=":sessions\n").stderr
+    with terminal(tmp_path, "chat", *agent) as console:
+        console.until("Ctrl-D exits.")
+        console.type(":resume\r")
+        console.until(". Fix the tests  ")
+        console.until("Your choice (")
+        console.type("q")
 
 
 def test_a_search_without_a_hit_exits_with_one(tmp_path: Path) -> None:

@@ -371,7 +371,7 @@ def test_the_usage_of_a_session_adds_up_over_runs(tmp_path: Path) -> None:
     )
     assert "(4,500 tokens, 0.135 USD)\n" in duologue(tmp_path, "sessions", "list").stdout
     shown = duologue(tmp_path, "sessions", "show", listed["session_id"]).stdout
-    assert "Used: 4,500 tokens, 0.135 USD (tokens reported per turn)\n" in shown
+    assert "Used: 4,500 tokens, 0.135 USD in 3 turns\n" in shown
 
 
 # --- JSON

@@ -116,6 +116,25 @@ def test_the_terminal_is_as_before_after_a_question_and_after_ctrl_c(tmp_path: P
             assert console.modes() == before
 
 
+@pytest.mark.parametrize("kind", ["xterm", "dumb"])
+@pytest.mark.parametrize("command", ["run", "chat"])
+def test_ctrl_c_at_a_question_ends_its_line_and_shows_one_mark(tmp_path: Path, command: str, kind: str) -> None:
+    with terminal(tmp_path, command, *(["/tour"] if command == "run" else []), TERM=kind) as console:
+        if command == "chat":
+            console.until("Ctrl-D exits.")
+            console.type("/tour\r")
+        console.until("Your choice (")
+        console.until(": ")
+        console.type("\x03")
+        shown = console.until("(cancelled")
+        if command == "chat":
+            console.type(":quit\r")
+        console.wait()
+
+    assert re.match(r"(\^C)?\n+cancelling; press Ctrl-C again to exit immediately\n– edit: [^\n]*\n", shown), shown
+    assert "✗" not in shown
+
+
 def test_a_long_change_is_cut_and_can_be_shown_whole(tmp_path: Path) -> None:
     (tmp_path / "call.json").write_text(json.dumps(LONG_CHANGE))
     with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "ask", str(tmp_path / "call.json")) as console:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from duologue.cli.console.summaries import used_text
 from duologue.client.session import ClientSession
 from duologue.conversation.session_setup import SessionInfo
 from duologue.sanitize import escape_line
@@ -130,13 +131,12 @@ def settings_text(session: ClientSession) -> str:
 
 def usage_text(usage: SessionUsage) -> str:
     """Return how full the context is, and the tokens and cost of the session, as far as the agent reports them."""
-    turns = "1 turn" if usage.turns == 1 else f"{usage.turns:,} turns"
     lines = [
         *([f"context: {usage.context_text}"] if usage.context_text else []),
-        *([f"session: {usage.text} ({turns}, tokens {usage.provenance.replace('_', ' ')})"] if usage.text else []),
+        *([f"session: {used}"] if (used := used_text(usage)) else []),
         *(f"warning: {escape_line(warning)}" for warning in usage.warnings),
     ]
-    return "".join(f"{line}\n" for line in lines) or "this agent does not report usage\n"
+    return "".join(f"{line}\n" for line in lines) or "the agent has reported no usage so far\n"
 
 
 def _value(value: str | bool | None) -> str:

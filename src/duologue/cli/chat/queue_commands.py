@@ -27,7 +27,8 @@ def queue_lines(queue: QueuedPrompts, width: int) -> list[str]:
     """Return the first prompts that wait, after a line that says what can be done with them."""
     if not queue:
         return []
-    hint = "on hold: an empty line sends 1, a new prompt goes first" if queue.is_held else ":edit N, :drop N"
+    them = "it" if len(queue) == 1 else "them"
+    hint = f"on hold: Enter sends {them}, a new prompt goes first" if queue.is_held else ":edit N, :drop N"
     return [f"queued ({hint}):", *queue.lines(width, MOST_SHOWN)]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from duologue.cli.arguments import reopen_session, restore_usage, sessions_here, with_titles
 from duologue.cli.chat.line_editor import LineEditor
-from duologue.cli.chat.local_commands import help_text, session_line, usage_text
+from duologue.cli.chat.local_commands import LOCAL_COMMANDS, help_text, session_line, usage_text
 from duologue.cli.console.line_reader import LineReader, is_interactive
 from duologue.cli.console.menu import Menu
 from duologue.cli.console.safe_output import say
@@ -18,6 +18,7 @@ from duologue.client.agent import RemoteAgent
 from duologue.client.session import ClientSession
 from duologue.conversation.session_setup import SessionInfo
 from duologue.sanitize import escape_line
+from duologue.suggestion import suggestion
 
 MOST_OFFERED = 20
 """Sessions that `:resume` offers, the newest first."""
@@ -66,14 +67,16 @@ class SessionCommands:
             case "resume":
                 return await self._resume(agent, session, argument)
             case _:
-                raise UsageError(f"unknown command :{escape_line(name)}; `:help` lists the commands")
+                near = suggestion(f":{name}", [f":{each}" for each in LOCAL_COMMANDS])
+                raise UsageError(f"unknown command :{escape_line(name)}{near or '; `:help` lists the commands'}")
         return session
 
     async def _resume(self, agent: RemoteAgent, session: ClientSession, wanted: str) -> ClientSession:
         if wanted:
             found = [info for info in await agent.list_sessions() if info.session_id.startswith(wanted)]
         else:
-            found = await self._pick_session(session, await sessions_here(agent, self._cwd))
+            here = await sessions_here(agent, self._cwd)
+            found = await self._pick_session(session, with_titles(here, self._arguments))
         if not wanted and not found:
             return session
         if len(found) != 1:

@@ -15,12 +15,11 @@ from duologue.runtime.tasks import TaskScope
 from duologue.sanitize import escape_line
 
 NOTES = {
-    "injected": "sent into the running turn",
-    "started_new_turn": "sent; the agent begins a turn of its own with it",
-    "prompt_required": "queued: no turn is running that could take it",
-    "not_supported": "queued: this agent cannot be steered",
+    "started_new_turn": "the agent begins a turn of its own with",
+    "prompt_required": "not taken by the turn, so it is queued",
+    "not_supported": "queued, as this agent cannot be steered",
 }
-"""The note for each outcome."""
+"""The note for each outcome except that the turn has taken the text, before the text."""
 
 
 class Steering:
@@ -61,6 +60,7 @@ class Steering:
             if turn.session.agent.capabilities.steering:
                 self._screen.pause()
                 self._editor.echo(text)
+                self._note("sent into the running turn")
             self._tasks = self._tasks or TaskScope()
             self._tasks.start(self._steer(turn, text))
 
@@ -70,13 +70,17 @@ class Steering:
         self._editor.refresh()
         try:
             result = await turn.steer(text)
-            note, is_taken = NOTES[result.outcome], result.is_taken
+            note, is_taken = NOTES.get(result.outcome, ""), result.is_taken
         except DuologueError as error:
-            note, is_taken = f"queued: {explain(error)}", False
+            note, is_taken = f"queued, as {explain(error)}", False
         finally:
             self.pending.remove(text)
-        shown = note if is_taken else self._enqueue(turn, text, note)
-        self._editor.above(lambda: self._note(shown))
+            self._editor.refresh()
+        shown = f"{note}: {escape_line(text, None)}"
+        if not is_taken:
+            shown = self._enqueue(turn, text, shown)
+        if note:
+            self._editor.above(lambda: self._note(shown))
 
     def _enqueue(self, turn: ClientTurn, text: str, note: str) -> str:
         """Queue text that the agent did not take, on hold if the turn was cancelled; return what to show."""

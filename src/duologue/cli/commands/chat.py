@@ -122,6 +122,7 @@ class Chat:
                 is_asking = wants_to_ask(
                     self._arguments, reader is not None and (self._arguments.ask or is_interactive())
                 )
+                self._asking_reader = reader or self._reader
                 await self._connect(reader if is_asking else None)
             except asyncio.CancelledError:
                 return ExitCode.INTERRUPTED
@@ -367,6 +368,7 @@ class Chat:
             assert self._task is not None
             self._task.cancel()
             return
+        self._asking_reader.interrupt()
         self._screen.pause()
         say("cancelling; press Ctrl-C again to exit immediately\n")
         self._running_turn.session.agent._tasks.start(self._running_turn.cancel())

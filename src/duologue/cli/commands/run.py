@@ -110,6 +110,7 @@ class _Run:
         self._acts = UncheckedActs(self._terminals)
         self._running_turn: ClientTurn | None = None
         self._has_answered = False
+        self._reader: LineReader | None = None
         self._denials = 0
         self._rejected: deque[Action] = deque(maxlen=MOST_REJECTED)
         self._output_error: OSError | None = None
@@ -137,7 +138,7 @@ class _Run:
         arguments = self._arguments
         with terminal_to_ask() as terminal:
             user = LineReader(terminal) if terminal is not None and (arguments.ask or is_interactive()) else None
-            reader = user if wants_to_ask(arguments, user is not None) else None
+            reader = self._reader = user if wants_to_ask(arguments, user is not None) else None
             async with connect_from_args(
                 arguments,
                 self._terminals,
@@ -229,6 +230,8 @@ class _Run:
             assert self._task is not None
             self._task.cancel()
             return
+        if self._reader is not None:
+            self._reader.interrupt()
         self._shown.pause()
         sys.stderr.write("cancelling; press Ctrl-C again to exit immediately\n")
         self._session.agent._tasks.start(self._running_turn.cancel())

@@ -15,6 +15,7 @@ import msgspec
 from duologue.cli.arguments import parse_key_values, sessions_here, with_titles
 from duologue.cli.console.login_prompt import login_advice
 from duologue.cli.console.safe_output import SafeOutput, safe
+from duologue.cli.console.summaries import used_text
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.recordings import known_recordings, named_recording, read
 from duologue.cli.targets import lock_for, name_of, target_of, versions_for
@@ -252,7 +253,7 @@ def markdown_of(info: SessionInfo, items: list[Item], usage: SessionUsage | None
     """Return a session as a Markdown document."""
     parts = [f"# {info.title or info.session_id}\n", f"Session `{info.session_id}` in `{info.cwd}`\n"]
     if usage is not None and usage.text:
-        parts.append(f"Used: {escape_line(usage.text)} (tokens {usage.provenance.replace('_', ' ')})\n")
+        parts.append(f"Used: {escape_line(used_text(usage))}\n")
     for item in items:
         if isinstance(item, Message):
             parts.append(f"## {SPEAKERS[item.role]}\n\n{item.text.rstrip()}\n")

@@ -11,7 +11,7 @@ import termios
 from collections.abc import Generator
 from typing import Any
 
-from duologue.cli.console.safe_output import say
+from duologue.cli.console.safe_output import end_line, say
 
 READ_SIZE = 4096
 IDLE_SECONDS = 0.4
@@ -48,6 +48,11 @@ class LineReader:
             return None
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode("utf-8", "replace").rstrip("\r")
+
+    def interrupt(self) -> None:
+        """End the line of a question that is open, because other output follows."""
+        if self.lock.locked():
+            end_line()
 
     def set_input_aside(self) -> None:
         """Set aside what was typed before a question was shown: it cannot be an answer to it."""

@@ -6,12 +6,13 @@ is one, and keys count only after the user has stopped typing. Elsewhere a whole
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
 
 from duologue.cli.console.line_reader import LineReader
-from duologue.cli.console.safe_output import rewrite_line, say, terminal_width
+from duologue.cli.console.safe_output import end_line, rewrite_line, say, terminal_width
 
 END_OF_INPUT = "\x04"
 ENTER = ("\r", "\n")
@@ -45,8 +46,14 @@ class Menu:
 
         Anything else asks again.
         """
-        is_capable = os.environ.get("TERM", "dumb") != "dumb" and sys.stderr.isatty()
-        return await (self._choose_by_key() if is_capable and self._reader.is_terminal else self._choose_by_line())
+        is_by_key = os.environ.get("TERM", "dumb") != "dumb" and sys.stderr.isatty()
+        if is_by_key and self._reader.is_terminal:
+            return await self._choose_by_key()
+        try:
+            return await self._choose_by_line()
+        except asyncio.CancelledError:
+            end_line()
+            raise
 
     async def _choose_by_line(self) -> int | str | None:
         self._reader.set_input_aside()
@@ -65,7 +72,7 @@ class Menu:
             try:
                 return await self._press_keys()
             finally:
-                say("\n")
+                end_line()
 
     async def _press_keys(self) -> int | str | None:
         self._redraw()

@@ -282,9 +282,10 @@ class ConsoleOutput:
         self._has_new_tool = self._has_new_tool or before is None
         self._states[call.tool_call_id] = ("" if call.is_unsettled else call.status, title)
         has_ended = call.is_over or call.is_unsettled
-        is_changed = (
-            before is None or before[1] != title or (before[0] != call.status and call.is_over) or call.is_unsettled
-        )
+        has_new_status = before is not None and before[0] != call.status and call.is_over
+        if before is not None and (before[0], call.status) == ("cancelled", "failed"):
+            has_new_status = False  # the failure is the cancellation
+        is_changed = before is None or before[1] != title or has_new_status or call.is_unsettled
         terminals = self._terminals_of(call)
         if has_ended:
             self._end_outputs(terminals)

@@ -47,10 +47,12 @@ class SafeOutput(io.TextIOBase):
         trusted: The wrapped stream, for text that is already sanitized and contains our own escape sequences.
         has_symbols: The locale names UTF-8, so that symbols are shown as they are.
         has_colour: Styles are shown; not with NO_COLOR (https://no-color.org) or on terminals without them.
+        is_line_open: The last line that was written has not ended.
     """
 
     def __init__(self, stream: TextIO, *, is_exact: bool = False) -> None:
         self.trusted = stream
+        self.is_line_open = False
         self._is_terminal = stream.isatty()
         self._is_exact = is_exact and not self._is_terminal
         self._decoder = getincrementaldecoder("utf-8")("replace")
@@ -63,6 +65,7 @@ class SafeOutput(io.TextIOBase):
         """Write text, sanitized, in this style."""
         shown = text if self._is_exact else sanitize(text)
         is_styled = self.has_colour and style is not Style.PLAIN
+        self.is_line_open = not shown.endswith("\n") if shown else self.is_line_open
         self.trusted.write(f"\x1b[{style:d}m{shown}\x1b[{Style.PLAIN:d}m" if is_styled else shown)
         return len(text)
 
@@ -147,6 +150,12 @@ def say(text: str, style: Style = Style.PLAIN) -> None:
     out = safe(sys.stderr)
     out.write(text, style)
     out.flush()
+
+
+def end_line() -> None:
+    """End the line of stderr that has not ended, as that of a question."""
+    if safe(sys.stderr).is_line_open:
+        say("\n")
 
 
 def rewrite_line(text: str, width: int) -> None:

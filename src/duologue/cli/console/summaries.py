@@ -19,6 +19,9 @@ from duologue.conversation.items import BackgroundTask, Subagent, ToolCall
 from duologue.sanitize import escape_line
 from duologue.usage.amounts import SessionUsage, TurnUsage
 
+COUNTED = {"cumulative": ", by the agent's running total", "derived": ", computed from what the agent reports"}
+"""Words for tokens that the agent has not reported turn by turn."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TurnSummary:
@@ -79,6 +82,12 @@ def title_of(call: ToolCall, cwd: Path) -> str:
 
 def _command(argv: list[str]) -> str:
     return shell_line(argv) or join(argv)
+
+
+def used_text(usage: SessionUsage) -> str:
+    """Return what a session has used in how many turns, and how that is known if it is not simply reported."""
+    turns = "1 turn" if usage.turns == 1 else f"{usage.turns:,} turns"
+    return f"{usage.text} in {turns}{COUNTED.get(usage.provenance, '')}" if usage.text else ""
 
 
 def describe_content(content: Content) -> str:
