@@ -85,7 +85,7 @@ class Chat:
             self._reader,
             EditorCallbacks(
                 offer=lambda before: completions(self._session, self._cwd, before),
-                status=self._status_lines,
+                status=lambda width: self._status.lines(width),
                 interrupt=self._interrupt_by_key,
                 is_working=lambda: not self._queue.is_idle,
             ),
@@ -277,9 +277,6 @@ class Chat:
         has_answered = turn.text.strip() or turn.stop_reason != "end_turn"
         self._screen.end(TurnSummary.of(turn, ExitCode.OK if has_answered else ExitCode.EMPTY_ANSWER, began))
         return turn.stop_reason == "end_turn"
-
-    def _status_lines(self, width: int) -> list[str]:
-        return self._status.lines(width)
 
     # --- commands of the chat itself
 
