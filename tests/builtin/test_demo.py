@@ -23,3 +23,4 @@ async def test_the_tour_goes_on_when_everything_is_refused(tmp_path: Path) -> No
         await harness.ask("/tour")
 
         assert not (tmp_path / "duologue-example.txt").exists()
+        assert {entry.status for entry in harness.of(v1.Plan)[-1].entries} == {"pending"}

@@ -141,6 +141,16 @@ def test_a_person_can_follow_the_tour_and_its_markdown_is_rendered(tmp_path: Pat
     assert float(found[1]) > len(STEPS) * 1.4
 
 
+def test_an_agent_started_without_a_client_says_what_it_is_and_how_to_talk_to_it(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text("from duologue import Agent\n\nAgent('lonely').run()\n")
+    with terminal(tmp_path, program=[sys.executable, "agent.py"]) as console:
+        console.until("This is an ACP agent: it waits for a client")
+        console.until("To talk to it: duologue chat -- python agent.py")
+        console.until("To exit: Ctrl-C")
+        console.interrupt()
+        console.wait()
+
+
 def test_a_tour_for_a_program_is_not_delayed(capsys: pytest.CaptureFixture[str]) -> None:
     arguments, _ = make_parser()[0].parse_known_args(["run", "/tour"])
     arguments.command_line = []

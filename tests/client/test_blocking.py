@@ -53,6 +53,8 @@ def test_an_agent_that_cannot_be_started_is_an_error_here() -> None:
 
 
 INTERRUPTED = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in the background of a shell
 import sys
 from duologue import sync
 print("starting", flush=True)
@@ -72,6 +74,7 @@ def test_ctrl_c_while_an_agent_starts_does_not_wait_for_it(tmp_path: Path) -> No
 
 MISSED = """
 import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in the background of a shell
 from concurrent.futures import Future
 from duologue.client.blocking.loop_thread import LoopThread, wait_for
 thread = LoopThread()

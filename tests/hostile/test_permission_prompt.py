@@ -52,11 +52,11 @@ def test_each_choice_begins_with_our_word_for_its_kind(tmp_path: Path) -> None:
         console.type("n\n")
         console.until("answer 0: c")
 
-        assert '1. [y] Allow once (the agent calls it: "Reject")' in shown
-        assert '2. [a] Always allow; the agent decides what that covers (the agent calls it: "No, do not' in shown
-        assert '3. [n] Reject (the agent calls it: "Yes")' in shown
-        assert '4. Always reject; the agent decides what that covers (the agent calls it: "Whatever")' in shown
-        assert '5. Unknown kind of answer "allow_for_ever", which may allow it (the agent calls it: "Cancel")' in shown
+        assert '1. [y] Allow once (agent: "Reject")' in shown
+        assert '2. [a] Always allow; the agent decides what that covers (agent: "No, do not' in shown
+        assert '3. [n] Reject (agent: "Yes")' in shown
+        assert '4. Always reject; the agent decides what that covers (agent: "Whatever")' in shown
+        assert '5. Unknown kind of answer "allow_for_ever", which may allow it (agent: "Cancel")' in shown
         assert "6. " not in shown
         assert console.wait() == 5
 
@@ -207,7 +207,7 @@ def test_options_that_look_the_same_are_shown_once(tmp_path: Path) -> None:
         console.type("n")
         console.until("answer 0: cancelled")
 
-    assert shown.count('Allow once (the agent calls it: "Yes")') == 1
+    assert shown.count('Allow once (agent: "Yes")') == 1
     assert "  2. [n] Reject (cancels the request)\n" in shown
 
 

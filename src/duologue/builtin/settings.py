@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
 from duologue import Settings, Turn, choice, toggle
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.conversation.settings import Option
@@ -29,6 +31,10 @@ class BuiltinSettings(Settings):
         "brief", "long", category="thought_level", name="Thoughts", description="How much it thinks aloud"
     )
     numbers = toggle(True, name="Line numbers", description="Shows line numbers when it reads a file")
+
+
+acts_done: ContextVar[int] = ContextVar("acts_done", default=0)
+"""Number of changes and commands that were carried out."""
 
 
 async def may(turn: Turn[BuiltinSettings], tool: ToolCallHandle, act: str, *, remember_as: str | None = None) -> bool:

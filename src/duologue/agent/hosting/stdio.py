@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -29,6 +30,12 @@ EXIT_SECONDS = 0.25
 POLL_SECONDS = 0.005
 """Interval of looking whether threads have ended, which nothing reports."""
 
+ON_TERMINAL = """\
+This is an ACP agent: it waits for a client (an editor, or `duologue`) that sends JSON-RPC messages to its stdin.
+To talk to it: duologue chat -- python {}
+To exit: Ctrl-C"""
+"""Printed if a person starts an agent without a client."""
+
 has_served = False
 """Whether this process has served an agent, as far as it got."""
 
@@ -39,6 +46,8 @@ def serve_stdio(agent: Servable) -> None:
     has_served = True
     if is_development():
         show_mistakes()
+    if sys.stdin is not None and sys.stdin.isatty():
+        sys.stderr.write(f"{ON_TERMINAL.format(shlex.join(sys.argv))}\n")
     with errors_on_stderr():
         _serve(agent)
 

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from duologue import Turn
 from duologue.builtin.commands.files import EXAMPLE, edit, write
 from duologue.builtin.commands.terminal import run
-from duologue.builtin.settings import BuiltinSettings
+from duologue.builtin.settings import BuiltinSettings, acts_done
 from duologue.builtin.slash_command import command
 from duologue.conversation.updates import PlanEntry
 from duologue.conversation.work_state import TokenUsage
@@ -33,13 +33,16 @@ async def tour(turn: Turn[BuiltinSettings], argument: str) -> None:
         turn, "This is the **Agent Client Protocol** at work: an agent and its client, two processes that talk.\n"
     )
     await turn.think("I have no model, so this thought is made up. All the rest is real.")
-    for number, (_, act, given) in enumerate(STEPS):
+    done = list[bool]()
+    for _, act, given in STEPS:
         await asyncio.sleep(pace.get())
-        await turn.plan(*_plan(number))
+        await turn.plan(*_plan(done))
         await asyncio.sleep(pace.get())
+        count = acts_done.get()
         await act.handler(turn, given)
+        done.append(acts_done.get() > count)
     await asyncio.sleep(pace.get())
-    await turn.plan(*_plan(len(STEPS)))
+    await turn.plan(*_plan(done))
     await turn.report_usage(used=2_100, size=200_000, cost=0.002, currency="USD")
     turn.tokens = TokenUsage(total=2_100, input=1_800, output=300)
     await _say(turn, "Every client that speaks the protocol shows the same. `/help` lists what else I can do.\n")
@@ -56,9 +59,8 @@ async def _say(turn: Turn[BuiltinSettings], text: str) -> None:
         await asyncio.sleep(seconds / 30)
 
 
-def _plan(done: int) -> list[PlanEntry]:
-    """Return the plan with the first `done` steps completed."""
-    states = [
-        "completed" if number < done else "in_progress" if number == done else "pending" for number in range(len(STEPS))
-    ]
+def _plan(done: list[bool]) -> list[PlanEntry]:
+    """Return the plan after some steps, for each of which `done` tells whether it was carried out."""
+    states = ["completed" if is_done else "pending" for is_done in done]
+    states += ["in_progress", "pending", "pending"][: len(STEPS) - len(done)]
     return [PlanEntry(title, state) for (title, _, _), state in zip(STEPS, states, strict=True)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from duologue import Turn
 from duologue.builtin.markdown import fenced
 from duologue.builtin.search import find_files, find_text
-from duologue.builtin.settings import BuiltinSettings, may
+from duologue.builtin.settings import BuiltinSettings, acts_done, may
 from duologue.builtin.slash_command import command, path_and_rest, words_in
 from duologue.conversation.updates import Location
 from duologue.errors import RequestError
@@ -141,6 +141,7 @@ async def _change(turn: Turn[BuiltinSettings], title: str, path: str, old: str |
             await tool.fail(error.message)
             await turn.say(f"I could not write `{path}`: {error.message}\n")
             return
+    acts_done.set(acts_done.get() + 1)
     await turn.say(f"I wrote `{path}`.\n")
 
 

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from duologue import Turn
-from duologue.builtin.settings import BuiltinSettings, may
+from duologue.builtin.settings import BuiltinSettings, acts_done, may
 from duologue.builtin.slash_command import command, words_in
 from duologue.errors import DuologueError
 
@@ -73,5 +73,6 @@ async def _run(turn: Turn[BuiltinSettings], words: list[str], seconds: float) ->
             await tool.fail(str(error))
             await turn.say(f"It could not be run: {error}\n")
             return
+    acts_done.set(acts_done.get() + 1)
     ended = f"was stopped after {seconds:.0f} seconds" if ran.timed_out else f"ended with {ran.signal or ran.exit_code}"
     await turn.say(f"It {ended} and printed {len(ran.output):,} characters.\n")

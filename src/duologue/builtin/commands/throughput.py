@@ -16,7 +16,7 @@ from duologue.conversation.work_state import TOOL_KINDS
 from duologue.errors import ConnectionLost
 
 SLOW_SECONDS = 10.0
-"""How long `/slow` lasts at least."""
+"""How long `/slow` lasts unless the user says otherwise."""
 
 STEER_SECONDS = 60.0
 """How long `/steer` waits for text."""
@@ -56,11 +56,11 @@ async def big(turn: Turn[BuiltinSettings], argument: str) -> None:
     await turn.say("x" * number_in(argument, 1_000_000, 60_000_000))
 
 
-@command("slow", "Take ten seconds or more", shows="cancellation", hint="[seconds]")
+@command("slow", "Take ten seconds, or as many as you say", shows="cancellation", hint="[seconds]")
 async def slow(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Take at least ten seconds, unless cancelled."""
+    """Take ten seconds, or as many as the user says, unless cancelled."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + max(SLOW_SECONDS, seconds_in(argument, SLOW_SECONDS, 86_400.0))
+    until = loop.time() + seconds_in(argument, SLOW_SECONDS, 86_400.0)
     while (left := until - loop.time()) > 0:
         await turn.say(f"{math.ceil(left)} … ")
         await asyncio.sleep(min(1.0, left))

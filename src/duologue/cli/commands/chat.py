@@ -85,7 +85,7 @@ class Chat:
             self._reader,
             EditorCallbacks(
                 offer=lambda before: completions(self._session, self._cwd, before),
-                status=lambda width: self._status.lines(width),
+                status=lambda width: self._status.lines(width),  # noqa: PLW0108  # it is made later
                 interrupt=self._interrupt_by_key,
                 is_working=lambda: not self._queue.is_idle,
             ),

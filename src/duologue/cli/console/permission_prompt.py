@@ -199,7 +199,7 @@ def _name_of(option: PermissionOption, request: PermissionRequest) -> str:
     unknown = f"Unknown kind of answer {_short(option.kind)}, which may allow it"
     kind, usual = KINDS.get(option.kind, (unknown, ()))
     name = " ".join(option.name.split())
-    return kind if name.casefold() in usual else f"{kind} (the agent calls it: {_short(name)})"
+    return kind if name.casefold() in usual else f"{kind} (agent: {_short(name)})"
 
 
 def _short(text: str) -> str:
