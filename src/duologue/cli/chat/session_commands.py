@@ -8,12 +8,12 @@ from pathlib import Path
 from duologue.cli.arguments import reopen_session, restore_usage, sessions_here, with_titles
 from duologue.cli.chat.line_editor import LineEditor
 from duologue.cli.chat.local_commands import LOCAL_COMMANDS, help_text, session_line, usage_text
+from duologue.cli.chat.setting_commands import run_setting_command
 from duologue.cli.console.line_reader import LineReader, is_interactive
 from duologue.cli.console.menu import Menu
 from duologue.cli.console.safe_output import say
 from duologue.cli.exit_codes import UsageError
 from duologue.cli.mcp_servers import mcp_servers
-from duologue.cli.setting_commands import run_setting_command
 from duologue.client.agent import RemoteAgent
 from duologue.client.session import ClientSession
 from duologue.conversation.session_setup import SessionInfo
