@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shlex
 import signal
 import sys
 import threading
@@ -47,6 +46,8 @@ def serve_stdio(agent: Servable) -> None:
     if is_development():
         show_mistakes()
     if sys.stdin is not None and sys.stdin.isatty():
+        import shlex  # only here: an agent that a client starts never needs it
+
         sys.stderr.write(f"{ON_TERMINAL.format(shlex.join(sys.argv))}\n")
     with errors_on_stderr():
         _serve(agent)
