@@ -65,7 +65,7 @@ async def stats(query: StatsQuery) -> Stats:
     return Stats(notes=1)
 
 
-agent.persist_sessions("~/.local/share/notes")  # load, list, resume, fork, close and delete work from here on
+agent.persist_sessions("~/.local/share/notes")  # load, list, resume, close and delete work from here on
 
 if __name__ == "__main__":
     agent.cli()

@@ -307,3 +307,8 @@ async def test_a_graph_that_cannot_use_mcp_answers_and_says_so_once(
         reason = "this agent does not use them" if has_extra else "pip install 'duologue[mcp]'"
         assert reason in (notice.description or "")
     assert not starts.exists()
+
+
+def test_a_graph_that_is_not_compiled_is_rejected_at_construction() -> None:
+    with pytest.raises(TypeError, match=r"is not compiled; write `acp_agent\(graph.compile\(\), …\)`"):
+        acp_agent(StateGraph(MessagesState))

@@ -55,6 +55,7 @@ def acp_agent(
         unstable: Unstable features to offer; see `Agent`.
 
     Raises:
+        TypeError: The graph is not compiled.
         ValueError: A node or tool of the graph calls `interrupt()`, or the graph has breakpoints, and it has no
             checkpointer.
     """

@@ -67,8 +67,11 @@ def check_checkpointer(graph: Any) -> None:
     """Check that a graph that can be interrupted has a checkpointer, as far as its functions show that.
 
     Raises:
+        TypeError: The graph is not compiled.
         ValueError: It has none.
     """
+    if not hasattr(graph, "astream") and hasattr(graph, "compile"):
+        raise TypeError("this graph is not compiled; write `acp_agent(graph.compile(), …)`")
     if has_checkpointer(graph) or not hasattr(graph, "get_subgraphs"):
         return
     for part in (graph, *(subgraph for _, subgraph in graph.get_subgraphs(recurse=True))):
