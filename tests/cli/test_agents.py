@@ -58,11 +58,11 @@ def test_all_agents_of_a_registry_are_listed_and_searched(tmp_path: Path) -> Non
     assert "nothing found for 'xyzzy' in 3 agents" in nothing.stderr
 
 
-def test_without_a_registry_the_bundled_examples_say_what_they_are(tmp_path: Path) -> None:
-    ended = duologue(tmp_path, "agents", "list", "--all")
+def test_while_the_public_registry_was_never_reached_the_examples_say_what_they_are(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "agents", "list", "--all", "--offline")
 
     assert "gemini " in ended.stdout
-    assert "no registry is configured: these are the examples" in ended.stderr
+    assert "the public registry was never reached from here: these are the examples" in ended.stderr
 
 
 def test_info_shows_the_entry_and_what_is_locked(tmp_path: Path) -> None:

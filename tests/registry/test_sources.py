@@ -90,14 +90,32 @@ def test_registries_come_from_arguments_then_the_variable_then_the_configuration
 ) -> None:
     named, variable, configured = (file(tmp_path / name, name) for name in ("named", "variable", "configured"))
 
-    found, notes = Registries().entries()
-    assert "gemini" in [each.entry.id for each in found]
-    assert "no registry is configured" in notes[0]
+    assert "gemini" in ids(Registries(is_offline=True))
     (tmp_path / "config.toml").write_text(f"registries = {json.dumps([configured])}\n")
     assert ids(Registries()) == ["configured"]
     monkeypatch.setenv("DUOLOGUE_REGISTRY", f"{variable} {configured}")
     assert ids(Registries()) == ["variable", "configured"]
     assert ids(Registries([named, named])) == ["named"]
+
+
+def test_the_public_registry_is_used_by_default_and_the_examples_until_it_was_reached(
+    server: HttpsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = server.add("/registry.json", index("public-agent"))
+    monkeypatch.setattr(sources, "PUBLIC", f"{server.url}/missing.json")
+    found, notes = Registries().entries()
+    assert {each.registry for each in found} == {"the bundled examples"}
+    assert "404" in notes[0]
+    assert "the public registry was never reached from here: these are the examples" in notes[0]
+    assert "gemini" in Registries().saved_ids()
+
+    monkeypatch.setattr(sources, "PUBLIC", url)
+    assert ids(Registries()) == ["public-agent"]
+    server.add_raw("/registry.json", lambda peer: peer.sendall(response(b"", {}, "500 Broken")))
+    found, notes = Registries().entries()
+    assert [each.entry.id for each in found] == ["public-agent"]
+    assert "is used" in notes[0]
+    assert Registries().saved_ids() == {"public-agent"}
 
 
 @pytest.mark.parametrize("text", ["registries = 1\n", "registries = [1]\n", "[x", "colours = 1\n"])

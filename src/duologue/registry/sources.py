@@ -30,12 +30,15 @@ VARIABLE = "DUOLOGUE_REGISTRY"
 MIRROR_INDEX = "registry.json"
 """Index of a mirror directory."""
 
+PUBLIC = "https://cdn.agentclientprotocol.com/registry/v1/latest/registry.json"
+"""The protocol's own registry, used if no other is named."""
+
 EXAMPLE = Path(__file__).with_name("example_index.json")
-"""The index that comes with duologue, used if no registry is named."""
+"""The index that comes with duologue, used while the public registry has never been reached."""
 
 EXAMPLE_NOTE = (
-    "no registry is configured: these are the examples that come with this version of duologue; name a registry with "
-    f"--registry, {VARIABLE}, or `registries` in the configuration"
+    "the public registry was never reached from here: these are the examples that come with this version of duologue; "
+    f"another registry is named with --registry, {VARIABLE}, or `registries` in the configuration"
 )
 
 INDEX_LIMITS = DownloadLimits(silence=20.0, total=120.0)
@@ -82,7 +85,7 @@ class Registries:
     """The registries that are asked, in order.
 
     Args:
-        named: URLs and files; none: those of `DUOLOGUE_REGISTRY`, else of the configuration, else the bundled examples.
+        named: URLs and files; none: those of `DUOLOGUE_REGISTRY`, else of the configuration, else the public registry.
         mirror: Directory of a mirror, which is the only registry then.
         is_offline: Use saved indexes and files only.
         limits: Time limits of downloads.
@@ -149,8 +152,19 @@ class Registries:
         ids: set[str] = set()
         for location in self._locations:
             with suppress(RegistryError):
-                ids.update((self._saved(location)[0] if is_url(location) else self._load(location)).index.agents)
+                ids.update(self._load_saved(location).index.agents)
         return ids
+
+    def _load_saved(self, location: str) -> LoadedIndex:
+        """Return an index without asking its registry."""
+        if not is_url(location):
+            return self._load(location)
+        try:
+            return self._saved(location)[0]
+        except RegistryError as error:
+            if location != PUBLIC:
+                raise
+            return _examples(str(error))
 
     def _broken(self, agent_id: str) -> str:
         """Say why the entry with that id was left out, if one was."""
@@ -159,8 +173,18 @@ class Registries:
 
     def _load(self, location: str) -> LoadedIndex:
         if location not in self._loaded:
-            self._loaded[location] = self._download(location) if is_url(location) else _read_file(location)
+            self._loaded[location] = self._read(location)
         return self._loaded[location]
+
+    def _read(self, location: str) -> LoadedIndex:
+        if not is_url(location):
+            return _read_file(location)
+        try:
+            return self._download(location)
+        except RegistryError as error:
+            if location != PUBLIC:
+                raise
+            return _examples(str(error))
 
     def _download(self, url: str) -> LoadedIndex:
         """Download an index unless the saved one is still the newest; use the saved one if the network fails."""
@@ -217,12 +241,12 @@ def is_url(location: str) -> bool:
 
 
 def _locations(named: Sequence[str]) -> list[str]:
-    """Return the registries to ask; without any, the bundled examples."""
+    """Return the registries to ask; without any, the public one."""
     try:
         found = named or os.environ.get(VARIABLE, "").split() or configured_registries()
     except StartError as error:
         raise RegistryError(str(error)) from None
-    return list(dict.fromkeys(found)) or [str(EXAMPLE)]
+    return list(dict.fromkeys(found)) or [PUBLIC]
 
 
 def _cache_file(url: str) -> Path:
@@ -236,6 +260,10 @@ def _read_file(location: str) -> LoadedIndex:
         data = read_at_most(Path(location).expanduser(), MAX_INDEX_BYTES)
     except OSError as error:
         raise RegistryError(f"cannot read the registry {location}: {error.strerror}") from None
-    is_example = location == str(EXAMPLE)
-    name = "the bundled examples" if is_example else location
-    return LoadedIndex(registry=name, index=read_index(data, name), note=EXAMPLE_NOTE if is_example else "")
+    return LoadedIndex(registry=location, index=read_index(data, location))
+
+
+def _examples(why: str) -> LoadedIndex:
+    """Return the bundled examples in place of the public registry."""
+    name = "the bundled examples"
+    return LoadedIndex(registry=name, index=read_index(EXAMPLE.read_bytes(), name), note=f"{why}; {EXAMPLE_NOTE}")

@@ -38,4 +38,7 @@ def _show(found: list[NamedAgent]) -> None:
     for agent in found:
         command = agent.url or shlex.join(agent.command_line)
         sys.stdout.write(f"{agent.name:<{width}}  {SOURCES[agent.source]:<13}  {command}\n")
-    sys.stderr.write(f'\nTo add an agent, edit {config_file()}:\n\n[agents.mine]\ncommand = "my-agent"\nargs = []\n')
+    sys.stderr.write(
+        "\nTo install an agent of the registry: duologue agents list --all; duologue agents add ID\n"
+        f'To add a command of your own, edit {config_file()}:\n\n[agents.mine]\ncommand = "my-agent"\nargs = []\n'
+    )
