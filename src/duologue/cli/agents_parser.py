@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 from duologue.cli.install_parser import add_install_commands
-from duologue.cli.options import add_lock_option, add_repeatable
+from duologue.cli.options import add_lock_option, add_repeatable, add_seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def add_agents(commands: Commands) -> None:
     _add_info(subcommands)
     _add_pin(subcommands)
     _add_approve(subcommands)
+    _add_probe(subcommands)
     add_install_commands(subcommands, add_registry_options)
 
 
@@ -101,6 +102,23 @@ def _add_approve(subcommands: Commands) -> None:
     approve.add_argument("id", nargs="?", metavar="ID", help="only this agent")
     approve.add_argument("--yes", action="store_true", help="do not ask")
     add_lock_option(approve)
+
+
+def _add_probe(subcommands: Commands) -> None:
+    probe = subcommands.add_parser(
+        "probe",
+        help="start installed agents, and show what changed since the last time",
+        description="Start each agent in an empty directory, without a prompt, and compare how it describes itself "
+        "with the lock file: versions of the protocol, name, capabilities, login methods, modes, models, settings. "
+        "Exits with 0 if nothing changed, with 10 if something did, and with 1 if an agent failed.",
+    )
+    probe.set_defaults(function="agents.probe:probe")
+    probe.add_argument("ids", nargs="*", metavar="ID", help="id of an installed agent")
+    probe.add_argument("--all", action="store_true", help="probe all installed agents, one after the other")
+    probe.add_argument("--update", action="store_true", help="write what the agents say into the lock file")
+    probe.add_argument("--json", action="store_true", help=JSON)
+    add_seconds(probe, "--timeout", "time for each agent to start, and to open a session", 60.0)
+    add_lock_option(probe)
 
 
 def add_registry_options(parser: argparse.ArgumentParser) -> None:
