@@ -63,6 +63,10 @@ def test_an_incomplete_frame_is_left_to_the_library(size: int) -> None:
         Frame(TEXT, b"\xe2\x82").serialize(mask=True),
         write_masked_text(b"x" * 65_536),
     ],
-)
+    ids=(
+        "unmasked", "long-unmasked", "first-part", "compressed", "later-part", "binary", "ping", "close", "not-utf-8",
+        "cut-utf-8", "too-long",
+    ),
+)  # fmt: skip
 def test_every_other_frame_is_left_to_the_library(frame: bytes) -> None:
     assert read_masked_text(frame, 0) is None
