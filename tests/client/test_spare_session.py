@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -294,3 +296,13 @@ async def test_without_warm_no_session_is_opened_in_advance() -> None:
         await remote.call("_after", {})
 
     assert len(agent.calls("session/new")) == 1
+
+
+def test_the_example_of_a_warm_client_runs() -> None:
+    program = Path(__file__).parents[2] / "examples" / "warm_client.py"
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert [line.partition(" (")[0] for line in done.stdout.splitlines()] == [
+        f"You said: session {number}" for number in (1, 2, 3)
+    ]

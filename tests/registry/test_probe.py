@@ -67,7 +67,7 @@ async def test_an_agent_that_requires_a_login_is_recorded_as_such() -> None:
     assert found.auth_methods
 
 
-async def test_what_belongs_to_one_run_is_not_recorded() -> None:
+async def test_ids_of_one_run_are_removed_from_the_record() -> None:
     found = await probe(configuration(sys.executable, "-c", ODD))
 
     assert found.capabilities == {"promptCapabilities": {"image": True}}
