@@ -322,8 +322,11 @@ async def test_a_client_of_another_user_is_refused(
 ) -> None:
     from duologue.daemon import server as module
 
+    def another_user(connected: socket.socket) -> int:
+        return os.geteuid() + 1
+
     async with running(directory):
-        monkeypatch.setattr(module, "peer_user", lambda connected: os.geteuid() + 1)
+        monkeypatch.setattr(module, "peer_user", another_user)
         reader, writer = await asyncio.open_unix_connection(str(directory.socket))
 
         assert await reader.read() == b""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -82,6 +83,16 @@ async def probe(configuration: Mapping[str, Any], seconds: float = PROBE_SECONDS
         return (first if failure is None else second).result(sorted(versions))
 
 
+class _Initialized(Struct):
+    """The capabilities in the response to `initialize`: of version 1, or of version 2."""
+
+    class Result(Struct, rename="camel"):
+        agent_capabilities: dict[str, Any] | None = None
+        capabilities: dict[str, Any] | None = None
+
+    result: Result
+
+
 class _Probe:
     """One start of an agent."""
 
@@ -116,10 +127,11 @@ class _Probe:
     def _observe(self, direction: Direction, frame: bytes) -> None:
         """Read the capabilities in the response to `initialize`, as they were sent."""
         if direction == "in" and not self._capabilities and b'"protocolVersion"' in frame:
-            result = msgspec.json.decode(frame).get("result") or {}
-            sent = _without_meta(result.get("agentCapabilities") or result.get("capabilities") or {})
-            if len(msgspec.json.encode(sent)) <= MAX_CAPABILITIES_BYTES:
-                self._capabilities = sent
+            with suppress(msgspec.MsgspecError):  # the connection reports what is wrong with the response
+                result = msgspec.json.decode(frame, type=_Initialized).result
+                sent = _without_meta(result.agent_capabilities or result.capabilities or {})
+                if len(msgspec.json.encode(sent)) <= MAX_CAPABILITIES_BYTES:
+                    self._capabilities = sent
 
     async def _open_session(self, agent: RemoteAgent, seconds: float) -> None:
         try:
@@ -209,4 +221,4 @@ def _without_meta(value: Any) -> Any:
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         return {name: _without_meta(each) for name, each in sorted(fields.items()) if name != "_meta"}
-    return [_without_meta(each) for each in value] if isinstance(value, list) else value
+    return [*map(_without_meta, cast("Iterable[Any]", value))] if isinstance(value, list) else value

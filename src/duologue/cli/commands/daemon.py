@@ -91,7 +91,7 @@ def _status(arguments: argparse.Namespace) -> ExitCode:
     except StartError as error:
         sys.stderr.write(f"duologue: {error}\n")
         reply = None
-    running = set() if reply is None else set(reply.jobs)
+    running = [] if reply is None else reply.jobs
     jobs = [
         msgspec.structs.replace(record, state="lost")
         if record.state == "running" and record.id not in running
