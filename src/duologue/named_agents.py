@@ -13,13 +13,14 @@ from typing import Any
 from duologue.client.connect import connect
 from duologue.client.target import use_name_resolver
 
-__all__ = ["connect"]
+__all__ = ["connect", "resolve_name"]
 
 
-def _resolve(word: str, lock: str | Path | None) -> Mapping[str, Any]:
+def resolve_name(word: str, lock: str | Path | None) -> Mapping[str, Any]:
+    """Return the start configuration of the agent that a word names, as `registry.resolver.resolve` does."""
     from duologue.registry.resolver import resolve
 
     return resolve(word, lock)
 
 
-use_name_resolver(_resolve)
+use_name_resolver(resolve_name)

@@ -9,8 +9,11 @@ with duologue.sync.connect("gemini --acp") as agent, agent.new_session("/repo") 
 
 from __future__ import annotations
 
-import duologue.named_agents  # noqa: F401  # names of agents become targets
 from duologue.client.blocking.client import BlockingAgent, BlockingSession, ask, connect, open
 from duologue.client.blocking.turn import BlockingTurn
+from duologue.client.target import use_name_resolver
+from duologue.named_agents import resolve_name
+
+use_name_resolver(resolve_name)
 
 __all__ = ["BlockingAgent", "BlockingSession", "BlockingTurn", "ask", "connect", "open"]

@@ -61,7 +61,7 @@ def each_command() -> dict[str, tuple[str, argparse.ArgumentParser]]:
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, tuple[str, argparse.ArgumentParser]]:
     """Return each subcommand of a command with its help text and its own parser."""
-    found = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    found: list[Commands] = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     return {name: command for action in found for name, command in _described(action).items()}
 
 
