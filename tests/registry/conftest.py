@@ -37,6 +37,7 @@ class Shop:
         self.agents = folder / "data" / "duologue" / "agents"
         self.notices = Notices()
         self.source = InstallSource(progress=self.notices)
+        self.packages = index
         for version in ("1.0.0", "2.0.0"):
             server.add(f"/tiny-{version}.tar.gz", self.archive(version))
             index.add_npm("tiny", version)

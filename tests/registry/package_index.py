@@ -37,12 +37,12 @@ def tgz(files: Mapping[str, bytes]) -> bytes:
     return gzip.compress(buffer.getvalue(), mtime=0)
 
 
-def wheel(name: str, version: str) -> bytes:
-    """Return a wheel with one console script, `name`."""
+def wheel(name: str, version: str, python: str = ">=3.11") -> bytes:
+    """Return a wheel with one console script, `name`, for some versions of Python."""
     module, folder = name.replace("-", "_"), f"{name.replace('-', '_')}-{version}.dist-info"
     files = {
         f"{module}/__init__.py": f"def main():\n    print('{version}')\n",
-        f"{folder}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{folder}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Python: {python}\n",
         f"{folder}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{folder}/entry_points.txt": f"[console_scripts]\n{name} = {module}:main\n",
     }
@@ -118,9 +118,9 @@ class PackageIndex:
         packument = {"name": name, "dist-tags": {"latest": version}, "versions": self._versions[name]}
         self._pages[f"/{name}"] = json.dumps(packument).encode()
 
-    def add_wheel(self, name: str, version: str) -> None:
+    def add_wheel(self, name: str, version: str, python: str = ">=3.11") -> None:
         """Publish a Python package."""
-        content, file = wheel(name, version), f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+        content, file = wheel(name, version, python), f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
         self._pages[f"/files/{file}"] = content
         links = self._links.setdefault(name, [])
         links.append(f'<a href="{self.url}/files/{file}#sha256={hashlib.sha256(content).hexdigest()}">{file}</a>')

@@ -23,7 +23,7 @@ from duologue.registry.install_prefix import open_prefix
 from duologue.registry.install_recipe import InstallProgress, InstallSource
 from duologue.registry.lock_file import LockedAgent, edit_lock, installation_directory, read_lock
 from duologue.registry.npm_installer import check_lock
-from duologue.registry.python_installer import check_requirements
+from duologue.registry.python_installer import OTHER_PYTHONS, check_requirements, find_interpreter
 from tests.registry.conftest import Shop
 from tests.registry.package_index import wheel
 
@@ -254,6 +254,35 @@ def test_an_archive_without_checksum_is_locked_and_said(shop: Shop) -> None:
 
     assert agent.archive_sha256 == hashlib.sha256(shop.archive("1.0.0")).hexdigest()
     assert "the registry has no checksum of this archive" in shop.notices.texts[0]
+
+
+def test_an_agent_gets_an_installed_python_that_it_supports(shop: Shop) -> None:
+    minor = sys.version_info.minor
+    newer = [python for python in OTHER_PYTHONS if int(python.partition(".")[2]) > minor]
+    others = {python: find_interpreter(python, shop.folder) for python in newer}
+    if not any(others.values()):
+        pytest.skip("there is no newer Python here")
+    shop.packages.add_wheel("tiny", "3.0.0", f">=3.{minor + 1}")
+
+    agent = installation.add(shop.request("3.0.0", "uvx"), shop.lock, shop.source)
+
+    assert agent.python is not None
+    assert shop.notices.texts == [
+        f"tiny==3.0.0 cannot use Python 3.{minor}; it is installed with {others[agent.python]}"
+    ]
+    command = [f"{installation_directory(agent)}/bin/python", "-c", "import sys; print(*sys.version_info[:2])"]
+    version = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert ".".join(version) == agent.python
+    assert installation.verify(agent) == []
+
+
+def test_an_agent_for_another_python_says_which_it_needs(shop: Shop) -> None:
+    shop.packages.add_wheel("tiny", "3.0.0", ">=3.99")
+
+    with pytest.raises(RegistryError, match=r"tiny==3\.0\.0 needs Python >=3\.99, and there is only 3\.\d.* install a"):
+        installation.add(shop.request("3.0.0", "uvx"), shop.lock, shop.source)
+
+    assert shop.leftovers() == []
 
 
 def test_a_second_installer_waits_and_says_so(shop: Shop) -> None:

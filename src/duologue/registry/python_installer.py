@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import os
 import re
 import shutil
 import sys
@@ -26,6 +27,9 @@ LOCKED_LINE = re.compile(
 
 OTHER_PYTHONS = ("3.13", "3.12", "3.14", "3.11")
 """Versions of Python to try if a package does not support the one that runs duologue."""
+
+NEEDED_PYTHON = re.compile(r"(?:does not satisfy|requires) Python ?([<>=!~][^\s]*)")
+"""Part of an error of uv: which versions of Python a package supports."""
 
 UV_VARIABLES = {"UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never", "UV_LINK_MODE": "copy"}
 """Settings of uv: no interpreter is downloaded unseen, and files are not shared with its cache."""
@@ -76,24 +80,41 @@ def resolve(
         *("--no-emit-index-url", "--no-emit-find-links", "--output-file", "requirements.txt"),
         *([] if allow_scripts else ["--only-binary", ":all:"]),
     ]
-    failure: ToolFailed | None = None
+    python = _compile(command, package, work, source)
+    requirements = (work / "requirements.txt").read_text("utf-8")
+    check_requirements(requirements)
+    return InstallRecipe(
+        kind="uvx", package=package, requirements=requirements, python=python, allow_scripts=allow_scripts
+    )
+
+
+def _compile(command: list[str], package: str, work: Path, source: InstallSource) -> str:
+    """Resolve a package with the first installed Python that fits; return its version."""
+    failures: dict[str, ToolFailed] = {}
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     for python in (own, *(other for other in OTHER_PYTHONS if other != own)):
-        interpreter = _interpreter(python, work)
+        interpreter = find_interpreter(python, work)
         if interpreter is None:
             continue
         try:
             run_tool([*command, "--python", interpreter], work, UV_VARIABLES)
         except ToolFailed as error:
-            failure = failure or error
+            failures[python] = error
             continue
-        requirements = (work / "requirements.txt").read_text("utf-8")
-        check_requirements(requirements)
-        return InstallRecipe(
-            kind="uvx", package=package, requirements=requirements, python=python, allow_scripts=allow_scripts
-        )
-    assert failure is not None
-    raise failure
+        if failures:
+            source.progress.notice(f"{package} cannot use Python {own}; it is installed with {interpreter}")
+        return python
+    for failure in failures.values():
+        # A failure with a Python that fits tells more than that another one does not.
+        if NEEDED_PYTHON.search(text := str(failure)) is None:
+            hint = "\n  to permit build scripts, add it with --allow-scripts" if "Wheels are required" in text else ""
+            raise ToolFailed(f"{text}{hint}")
+    needed = NEEDED_PYTHON.search(str(failures[own]))
+    assert needed is not None
+    raise RegistryError(
+        f"{package} needs Python {needed[1].rstrip(',')}, and there is only {', '.join(failures)} here; install a "
+        "Python that fits, for example with `uv python install`, and add the agent again"
+    )
 
 
 def check_requirements(requirements: str) -> None:
@@ -138,7 +159,7 @@ def install(recipe: InstallRecipe, directory: Path, work: Path, source: InstallS
 def make_environment(recipe: InstallRecipe, directory: Path, source: InstallSource, *options: str) -> None:
     """Make a virtual environment that can be renamed, with the version of Python of a recipe."""
     python = recipe.python or f"{sys.version_info.major}.{sys.version_info.minor}"
-    interpreter = _interpreter(python, directory.parent)
+    interpreter = find_interpreter(python, directory.parent)
     if interpreter is None:
         raise RegistryError(f"{recipe.package} is locked for Python {python}, which is not installed here; install it")
     source.progress.step(f"making an environment with Python {python}")
@@ -147,6 +168,20 @@ def make_environment(recipe: InstallRecipe, directory: Path, source: InstallSour
         directory.parent,
         UV_VARIABLES,
     )
+
+
+def find_interpreter(version: str, directory: Path) -> str | None:
+    """Return the interpreter of a version: the one that runs duologue if it fits, or an installed one that uv finds."""
+    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+        return sys.executable
+    # The commands that pyenv puts on PATH start only the version that is selected.
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    path = os.pathsep.join([*map(str, sorted(pyenv.glob(f"versions/{version}.*/bin"))), os.environ.get("PATH", "")])
+    command = [_uv(), "python", "find", "--no-project", "--system", version]
+    try:
+        return run_tool(command, directory, {**UV_VARIABLES, "PATH": path}).strip()
+    except ToolFailed:
+        return None
 
 
 def find_program(recipe: InstallRecipe, directory: Path, cmd: str | None) -> FoundProgram:
@@ -199,16 +234,6 @@ def _scripts(packages: Path, name: str, version: str) -> dict[str, str]:
             parser.read_string((folder / "entry_points.txt").read_text("utf-8"))
             return dict(parser["console_scripts"]) if parser.has_section("console_scripts") else {}
     return {}
-
-
-def _interpreter(version: str, directory: Path) -> str | None:
-    """Return the interpreter of a version: the one that runs duologue if it fits, or one that uv finds."""
-    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
-        return sys.executable
-    try:
-        return run_tool([_uv(), "python", "find", "--no-project", "--system", version], directory, UV_VARIABLES).strip()
-    except ToolFailed:
-        return None
 
 
 def _uv() -> str:
