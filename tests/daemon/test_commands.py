@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -15,6 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import duologue
+from duologue.daemon.runtime_directory import RuntimeDirectory
+from duologue.daemon.server import DaemonServer
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no daemon on Windows")
 
@@ -126,6 +131,19 @@ def test_two_starts_at_once_give_one_daemon(program: Program) -> None:
 
     assert len(outputs) == 1, outputs
     assert f"pid {program.state()['pid']}" in outputs.pop()
+
+
+async def test_an_idle_daemon_of_another_version_is_replaced(program: Program) -> None:
+    directory = RuntimeDirectory(Path(program.env["XDG_RUNTIME_DIR"]) / "duologue" / "daemon")
+    is_ready = asyncio.Event()
+    async with asyncio.timeout(120):
+        other = asyncio.create_task(DaemonServer(directory, "another").run(is_ready.set))
+        await is_ready.wait()
+        done = await asyncio.to_thread(program.prompt, "--warm")
+        assert await other
+
+        assert (done.stdout.strip(), "daemon" in done.stderr) == ("before after m", False), done.stderr
+        assert (await asyncio.to_thread(program.state))["version"] == duologue.__version__
 
 
 def test_without_a_daemon_the_run_goes_on_and_says_so_in_one_line(program: Program) -> None:

@@ -144,8 +144,12 @@ class DaemonClient:
         process = self._spawn()
         loop = asyncio.get_running_loop()
         end = loop.time() + START_SECONDS
+        failure: StartError | None = None
         while loop.time() < end:
-            reply = await self.status()
+            try:
+                reply = await self.status()
+            except StartError as error:  # one of another version, which may be ending
+                reply, failure = None, error
             if reply is not None:
                 return reply
             if process.poll() not in (None, 0):
@@ -154,7 +158,7 @@ class DaemonClient:
                 process = self._spawn()
                 await asyncio.sleep(10 * POLL_SECONDS)
             await asyncio.sleep(POLL_SECONDS)
-        raise StartError(f"the daemon did not start; its log is {self._directory.log}")
+        raise failure or StartError(f"the daemon did not start; its log is {self._directory.log}")
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         needed = {name: value for name in DAEMON_VARIABLES if (value := os.environ.get(name)) is not None}
