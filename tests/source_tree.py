@@ -11,7 +11,7 @@ from pathlib import Path
 
 PACKAGE = "duologue"
 
-FOUNDATION = {"errors", "sanitize", "private_files", "lazy_exports", "suggestion"}
+FOUNDATION = {"errors", "sanitize", "private_files", "lazy_exports", "suggestion", "traceback_filter"}
 BELOW_THE_SIDES = {
     *FOUNDATION,
     *("events", "jsonrpc", "schema", "transports", "runtime", "conversation", "protocol", "usage"),
@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "private_files": set(),
     "lazy_exports": set(),
     "suggestion": set(),
+    "traceback_filter": set(),
     "__main__": {"cli.main"},
     "jsonrpc": FOUNDATION,
     "schema": FOUNDATION,

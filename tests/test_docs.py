@@ -209,6 +209,7 @@ OTHER_PROGRAMS = {
     *(
         "--acp",
         "--from",
+        "--full-trace",
         "--ws",
         "--check",
         "--only",

@@ -196,7 +196,7 @@ def test_names_that_the_agent_offers_in_a_chat_do_not_act_on_the_terminal(tmp_pa
             ":set nonsense 1": "unknown setting",
             ":commands": "L-description",
             ":sessions": "L-title",
-            ":usage": "this agent does not report usage",
+            ":usage": "the agent has reported no usage so far",
             ":resume L-other": "session id begins with",
             "hi": "L-stop",
         }.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -38,12 +39,15 @@ ASYNCIO_STRICT = "[pytest]\nasyncio_mode = strict\nasyncio_default_fixture_loop_
 ASYNCIO_AUTO = ASYNCIO_STRICT.replace("strict", "auto")
 
 
-def run_pytest(folder: Path, tests: str, ini: str = ASYNCIO_AUTO, *arguments: str) -> tuple[int, str]:
+def run_pytest(
+    folder: Path, tests: str, ini: str = ASYNCIO_AUTO, *arguments: str, temporary: Path | None = None
+) -> tuple[int, str]:
     """Run tests outside the repository; return the exit code and what pytest printed."""
     (folder / "pytest.ini").write_text(ini)
     (folder / "test_it.py").write_text(tests)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:langsmith_plugin", *arguments]
-    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+    env = os.environ if temporary is None else {**os.environ, "TMPDIR": str(temporary)}
+    ended = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=100, check=False)
     return ended.returncode, ended.stdout + ended.stderr
 
 
@@ -216,3 +220,107 @@ def test_the_example_passes(tmp_path: Path) -> None:
     code, output = run_pytest(tmp_path, tests, ASYNCIO_STRICT)
 
     assert (code, "3 passed" in output) == (0, True), output
+
+
+def test_sessions_of_a_test_do_not_enter_the_directory_of_the_user(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    tests = (
+        AGENT
+        + """
+OWN = Path.cwd() / "sessions"
+agent.persist_sessions(OWN)
+stored = agent.store
+
+async def test_stored(acp, tmp_path):
+    session = await acp.new_session(agent)
+    await session.ask("hello")
+    await session.aclose()
+    other = await acp.connect(agent)
+    assert (await (await other.load_session(session.id, tmp_path)).ask("again")) == "AGAIN"
+    assert agent.store is not stored
+
+async def test_empty_again(acp):
+    remote = await acp.connect(agent)
+    assert await remote.list_sessions() == []
+
+def test_the_directory_is_as_before():
+    assert agent.store is stored
+    assert not OWN.exists()
+
+async def test_a_temporary_directory_stays(acp, tmp_path):
+    agent.persist_sessions(tmp_path / "sessions")
+    await (await acp.new_session(agent)).ask("hello")
+    assert (tmp_path / "sessions").is_dir()
+"""
+    )
+    # The directory for temporary files is another one, because this project itself is in the usual one.
+    (tmp_path / "temporary").mkdir()
+    code, output = run_pytest(folder, tests, ASYNCIO_AUTO, temporary=tmp_path / "temporary")
+
+    assert (code, "4 passed" in output) == (0, True), output
+
+
+def test_settings_are_set_when_the_session_opens(tmp_path: Path) -> None:
+    tests = """
+from duologue import Agent, Settings, Turn, choice, toggle
+
+class Chosen(Settings):
+    mode = choice("ask", "write", category="mode")
+    deep = toggle(False)
+
+agent = Agent("settings", settings=Chosen)
+
+@agent.on_prompt
+async def answer(turn: Turn[Chosen]):
+    await turn.say(f"{turn.settings.mode} {turn.settings.deep}")
+
+async def test_it(acp):
+    session = await acp.new_session(agent, settings={"mode": "write", "deep": True})
+    assert await session.ask("?") == "write True"
+"""
+    code, output = run_pytest(tmp_path, tests)
+
+    assert (code, "1 passed" in output) == (0, True), output
+
+
+FAILING = (
+    AGENT
+    + """
+@agent.on_prompt
+async def fail(turn: Turn):
+    async with turn.tool("Read", kind="read"):
+        raise ValueError("planted")
+
+async def test_it(acp):
+    await (await acp.new_session(agent)).prompt("hello")
+"""
+)
+
+
+def test_a_failed_test_shows_the_frames_of_the_author_and_no_others(tmp_path: Path) -> None:
+    code, output = run_pytest(tmp_path, FAILING)
+
+    assert (code, "1 failed" in output) == (1, True), output
+    assert "InternalError: ValueError" in output
+    assert "in fail\n" in output
+    assert "ValueError: planted" in output
+    assert "/duologue/client/" not in output
+    assert "/duologue/agent/" not in output
+    assert len(output.splitlines()) < 40, output
+
+
+def test_all_frames_are_shown_on_request(tmp_path: Path) -> None:
+    code, output = run_pytest(tmp_path, FAILING, ASYNCIO_AUTO, "--full-trace")
+
+    assert code == 1
+    assert "/duologue/client/" in output
+    assert "/duologue/agent/" in output
+
+
+def test_a_failed_test_without_the_fixture_is_reported_as_ever(tmp_path: Path) -> None:
+    tests = FAILING + "\nasync def test_own():\n    import duologue\n    await duologue.ask('hi', agent)\n"
+    code, output = run_pytest(tmp_path, tests)
+
+    assert (code, "2 failed" in output) == (1, True), output
+    assert "/duologue/client/" in output

@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 
 from duologue.cli.console.safe_output import Style, say
 from duologue.cli.exit_codes import ExitCode
-from duologue.cli.traceback_filter import TracebackFilter
 from duologue.runtime.tasks import TaskScope
 from duologue.sanitize import escape_line
+from duologue.traceback_filter import TracebackFilter
 
 MOST_LINES = 40
 """Lines that are kept for the case that the agent fails."""

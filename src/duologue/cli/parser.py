@@ -172,9 +172,7 @@ def _add_dev(commands: Commands) -> None:
     watched = "watch this file or directory instead of the Python files below this directory"
     add_repeatable(dev, "--watch", "PATH", watched)
     dev.add_argument("--wire", action="store_true", help="show every message of the connection")
-    dev.add_argument(
-        "--full-tracebacks", action="store_true", help="show the frames of duologue and asyncio in tracebacks, too"
-    )
+    dev.add_argument("--full-tracebacks", action="store_true", help="show the frames of libraries in tracebacks, too")
     add_start_options(dev.add_argument_group("agent"))
     add_session_options(dev)
     add_permission_options(dev)

@@ -43,7 +43,6 @@ from duologue.cli.error_report import code_of_error, explain, next_step, without
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.mistakes import with_fitting_hint
 from duologue.cli.permissions import wants_to_ask
-from duologue.cli.traceback_filter import trim_tracebacks
 from duologue.cli.unchecked_acts import UncheckedActs
 from duologue.client.agent import RemoteAgent
 from duologue.client.services.terminals import Terminals
@@ -53,6 +52,7 @@ from duologue.errors import AuthenticationRequired, ConnectionLost, CrashLoop, D
 from duologue.events import Event
 from duologue.runtime.tasks import TaskScope
 from duologue.sanitize import escape_line
+from duologue.traceback_filter import trim_tracebacks
 
 Q = TypeVar("Q")
 T = TypeVar("T")

@@ -37,7 +37,7 @@ from duologue.cli.mistakes import with_fitting_hint
 from duologue.cli.permissions import wants_to_ask
 from duologue.cli.piped_input import read_piped
 from duologue.cli.targets import name_of
-from duologue.cli.traceback_filter import trim_tracebacks
+from duologue.traceback_filter import trim_tracebacks
 from duologue.cli.unchecked_acts import UncheckedActs
 from duologue.client.agent import RemoteAgent
 from duologue.client.permissions.actions import Action

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import duologue
-from duologue.cli.traceback_filter import trim_tracebacks
+from duologue.traceback_filter import trim_tracebacks
 from duologue.transports.process.command import LAUNCHER
 
 PACKAGE = str(Path(duologue.__file__).parent)
@@ -28,6 +28,8 @@ Traceback (most recent call last):
   File "{ASYNCIO}/tasks.py", line 2, in wait_for
     return await fut
   File "/elsewhere/lib/python3.13/site-packages/duologue/agent/turn.py", line 3, in say
+  File "/elsewhere/lib/python3.13/site-packages/langchain_core/tools/base.py", line 7, in ainvoke
+  File "/elsewhere/lib/python3.13/site-packages/pydantic_ai/run.py", line 8, in run
   File "/home/me/agent.py", line 4, in answer
     helper()
   File "{PACKAGE}/agent/turn.py", line 5, in tool
@@ -54,7 +56,7 @@ def test_a_traceback_of_nothing_else_says_how_many_frames_are_missing() -> None:
 
     shown = trim_tracebacks(f"{text}\n{text}")
 
-    part = "Traceback (most recent call last):\n  (1 frames of duologue and asyncio left out)\nValueError: no"
+    part = "Traceback (most recent call last):\n  (1 frames of libraries left out)\nValueError: no"
     assert shown == f"{part}\n{part}"
 
 
