@@ -43,7 +43,8 @@ async def answer(turn: Turn[NotesSettings]) -> None:
             text = ""
         await read.show(text)
     if turn.settings.mode == "write":
-        async with turn.tool("Write notes.md", kind="edit") as edit:
+        async with turn.tool("Write notes.md", kind="edit", locations=[notes]) as edit:
+            await edit.diff(notes, text or None, text + turn.text, status="pending")  # what the user decides about
             if await edit.request_permission():  # asks the user, unless a remembered answer covers it
                 await turn.files.write(notes, text + turn.text)
     tests = await turn.run(

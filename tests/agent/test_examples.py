@@ -46,7 +46,10 @@ async def test_the_notes_agent_reads_writes_runs_and_remembers(tmp_path: Path) -
         assert client.asked == []
         await client.set_mode(session, "write")
         await client.prompt(session, " and more")
-        assert len(client.asked) == 1
+        [asked] = client.asked
+        path = str(tmp_path / "notes.md")
+        assert asked.tool_call.content == [v1.Diff(path=path, old_text="two words", new_text="two words and more")]
+        assert asked.tool_call.locations == [v1.ToolCallLocation(path=path)]
         assert (tmp_path / "notes.md").read_text() == "two words and more"
         await client.prompt(session, "/clear")
         assert (tmp_path / "notes.md").read_text() == ""

@@ -501,3 +501,14 @@ def test_a_denied_run_says_what_would_allow_it(tmp_path: Path, arguments: list[s
 
     assert ended.returncode == 5
     assert re.search(expected, ended.stderr, re.DOTALL), ended.stderr
+
+
+def test_an_agent_that_fails_because_it_was_denied_something_ends_with_the_code_of_a_denial(tmp_path: Path) -> None:
+    agent = [sys.executable, str(Path(__file__).with_name("acting_agent.py"))]
+    denied = duologue(tmp_path, "run", "write", "--deny", "--", *agent)
+    failed = duologue(tmp_path, "run", "'", "--yes", "--", *agent)
+
+    assert (denied.returncode, failed.returncode) == (5, 1)
+    assert "the agent answered with an error: not permitted" in denied.stderr
+    assert "to allow what was denied, use instead of `--deny`" in denied.stderr
+    assert "to allow" not in failed.stderr

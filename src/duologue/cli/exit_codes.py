@@ -26,7 +26,7 @@ class ExitCode(IntEnum):
     USAGE = 2, "the command line is wrong, or needs something this agent does not offer"
     REFUSED = 3, "the agent refused the prompt"
     LIMIT = 4, "the agent reached its limit of tokens or requests"
-    DENIED = 5, "the agent was denied a permission, and ended or cancelled the turn"
+    DENIED = 5, "the agent was denied a permission, and ended, cancelled or failed the turn"
     TIMEOUT = 6, "the agent did not finish in time, or stalled"
     LOGIN = 7, "the agent requires a login"
     PROTOCOL = 8, "the agent violated the protocol, or supports no common version of it"

@@ -37,16 +37,16 @@ from duologue.cli.mistakes import with_fitting_hint
 from duologue.cli.permissions import wants_to_ask
 from duologue.cli.piped_input import read_piped
 from duologue.cli.targets import name_of
-from duologue.traceback_filter import trim_tracebacks
 from duologue.cli.unchecked_acts import UncheckedActs
 from duologue.client.agent import RemoteAgent
 from duologue.client.permissions.actions import Action
 from duologue.client.services.terminals import Terminals
 from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
-from duologue.errors import AuthenticationRequired, DuologueError, InvalidParams
+from duologue.errors import AuthenticationRequired, DuologueError, InvalidParams, RequestError
 from duologue.events import Event, MediaContent, Message, Text
 from duologue.sanitize import escape_line
+from duologue.traceback_filter import trim_tracebacks
 
 GRACE_SECONDS = 5.0
 """Seconds after the timeout until the program exits even if the agent does not end."""
@@ -243,6 +243,9 @@ class _Run:
 
     def _fail(self, error: Exception) -> ExitCode:
         code = code_of_error(error)
+        is_denial = code is ExitCode.AGENT_ERROR and isinstance(error, RequestError) and self._denials > 0
+        if is_denial:  # the agent did not handle that it was denied something
+            code = ExitCode.DENIED
         text = with_fitting_hint(explain(error), self._arguments.command_line)
         if isinstance(error, TimeoutError):
             text = f"the agent did not finish within {self._arguments.timeout:g} s"
@@ -253,6 +256,7 @@ class _Run:
         if self._arguments.json:
             sys.stderr.write(f"duologue: {text}\n")
         self._log.show_end(text, code, next_step(error))
+        say(denial_advice(self._rejected, self._arguments) if is_denial else "")
         return code
 
     def _show_log(self, line: str) -> None:
