@@ -182,29 +182,26 @@ async def test_the_updates_and_permission_requests_of_a_subagent_reach_its_own_s
 
 
 async def test_a_permission_request_of_a_subagent_is_cancelled_with_the_turn(tmp_path: Path) -> None:
-    agent, asked, ends = scripted(), asyncio.Event(), asyncio.Event()
+    agent, asked = scripted(), asyncio.Event()
+    tool = {"toolCallId": "t", "title": "Write", "kind": "edit"}
+    options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
 
     async def ask(request: PermissionRequest) -> None:
         asked.set()
         await asyncio.Event().wait()
 
     async def work(params: Json) -> Json:
-        await ends.wait()
-        return result(stopReason="cancelled")
+        agent.update(announced("c1"))
+        answer = agent.ask("session/request_permission", {"sessionId": "c1", "toolCall": tool, "options": options})
+        return result(stopReason="cancelled", _meta=(await answer)["result"])
 
     agent.answers["session/prompt"] = work
     async with connect(agent, permissions=Permissions(on_request=ask), unstable=True) as remote:
         session = await remote.new_session(tmp_path)
         async with session.prompt("go") as turn:
-            await agent.until("session/prompt")
-            agent.update(announced("c1"))
-            tool = {"toolCallId": "t", "title": "Write", "kind": "edit"}
-            options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
-            answer = agent.ask("session/request_permission", {"sessionId": "c1", "toolCall": tool, "options": options})
             await asked.wait()
             await turn.cancel()
-            assert (await answer)["result"]["outcome"] == {"outcome": "cancelled"}
-            ends.set()
+            assert (turn.stop_reason, turn.meta) == ("cancelled", {"outcome": {"outcome": "cancelled"}})
 
 
 async def test_the_earlier_spelling_of_subagents_is_read(tmp_path: Path) -> None:

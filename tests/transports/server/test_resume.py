@@ -192,8 +192,12 @@ async def test_frames_dropped_from_the_window_are_reported_as_lost() -> None:
 
 
 @pytest.mark.parametrize("transport", ["ws", "http"])
-async def test_an_agent_that_can_wait_waits_for_a_resuming_client_and_nothing_is_lost(transport: str) -> None:
+async def test_an_agent_that_can_wait_waits_for_a_resuming_client_and_nothing_is_lost(
+    transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Many more updates than the window holds are sent while no client is connected."""
+    # The agent continues when the client acknowledges what it has, not when a timer ends.
+    monkeypatch.setattr("duologue.transports.remote.websocket.ACKNOWLEDGE_SECONDS", 3600.0)
     # HTTP has no acknowledgements, so the window has to hold all that is on its way.
     async with running_server(builtin_agent(), Limits(window_frames=500 if transport == "ws" else 5000)) as server:
         async with connect(getattr(server, transport), token=TOKEN) as agent:

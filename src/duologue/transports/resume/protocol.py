@@ -28,6 +28,9 @@ WINDOW_BYTES = 4 * 1024 * 1024
 WINDOW_FRAMES = 10_000
 """Frames buffered for a peer that has not acknowledged them: minutes of a busy agent, and little memory."""
 
+FRAME_BYTES = -(-WINDOW_BYTES // WINDOW_FRAMES)
+"""Bytes of a frame in a window that is full of frames and of bytes at once, rounded up."""
+
 GRACE_SECONDS = 120.0
 """How long a server lets an agent continue without its client."""
 

@@ -12,7 +12,7 @@ from duologue.jsonrpc.codec import MAX_METHOD_CHARS, PLAIN_NOTIFICATION, is_lega
 from duologue.jsonrpc.envelope import Ambiguous, Envelope, PendingRequests, check_names, read_envelope
 from duologue.jsonrpc.messages import Id
 from duologue.transports.buffered import BufferedTransport, Wakeup
-from duologue.transports.resume.protocol import VERSION, ResumeGrant
+from duologue.transports.resume.protocol import FRAME_BYTES, VERSION, ResumeGrant
 from duologue.transports.server.limits import Limits
 from duologue.transports.server.metrics import Metrics
 
@@ -224,12 +224,16 @@ class ServerConnection(BufferedTransport):
 
     @property
     def resume_grant(self) -> ResumeGrant:
-        """The grant with which a client can resume this connection."""
+        """The grant with which a client can resume this connection.
+
+        A client acknowledges after a part of the bytes that it is granted; a window of few frames is granted as fewer
+        bytes, or the agent would wait for the client's timer whenever half of the frames are sent.
+        """
         limits = self.limits
         return ResumeGrant(
             version=VERSION,
             connection_id=self.id,
-            window_bytes=limits.window_bytes,
+            window_bytes=min(limits.window_bytes, limits.window_frames * FRAME_BYTES),
             grace_seconds=limits.grace_seconds,
         )
 
