@@ -25,7 +25,7 @@ from duologue.registry.lock_file import LockedAgent, edit_lock, installation_dir
 from duologue.registry.npm_installer import check_lock
 from duologue.registry.python_installer import OTHER_PYTHONS, check_requirements, find_interpreter
 from tests.registry.conftest import Shop
-from tests.registry.package_index import wheel
+from tests.registry.package_index import tgz, wheel
 
 DUOLOGUE = [sys.executable, "-m", "duologue", "agents"]
 
@@ -283,6 +283,55 @@ def test_an_agent_for_another_python_says_which_it_needs(shop: Shop) -> None:
         installation.add(shop.request("3.0.0", "uvx"), shop.lock, shop.source)
 
     assert shop.leftovers() == []
+
+
+def test_install_scripts_run_only_if_they_are_allowed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed")
+    shop.packages.add_npm("tiny", "3.0.0", scripts={"install": "echo ran > made-by-script"}, hasInstallScript=True)
+    request = shop.request("3.0.0", "npx")
+
+    careful = installation.add(request, shop.lock, shop.source)
+    made = "node_modules/tiny/made-by-script"
+    assert not (installation_directory(careful) / made).exists()
+    assert ["install scripts of tiny are not run" in text for text in shop.notices.texts] == [True]
+    assert careful.allow_scripts is False
+    assert installation.verify(careful) == []
+
+    shop.notices.texts.clear()
+    registry = str(shop.index_file("3.0.0"))
+    said = run(["add", "tiny", "--via", "npx", "--allow-scripts", "--registry", registry])
+    allowed = locked(shop)
+    assert "running the install scripts of the agent's packages, as allowed with --allow-scripts" in said
+    assert (installation_directory(allowed) / made).read_text() == "ran\n"
+    assert allowed.allow_scripts is True
+    assert allowed.install_digest() != careful.install_digest()
+    assert run(["verify"]) == "tiny 3.0.0 is as locked\n"
+
+    monkeypatch.setenv("XDG_DATA_HOME", str(shop.folder / "elsewhere"))
+    assert "as allowed with --allow-scripts" in run(["install"])
+    assert (installation_directory(allowed) / made).exists()
+    (installation_directory(allowed) / made).write_text("other")
+    assert installation.verify(allowed) == [f"changed: {made}"]
+
+
+def test_an_agent_that_is_added_is_started_only_with_probe(shop: Shop) -> None:
+    agent = tgz({"bin/tiny": f"#!/bin/sh\nexec {sys.executable} -P -m duologue agent\n".encode()})
+    shop.server.add("/tiny-1.0.0.tar.gz", agent)
+    entry = msgspec.to_builtins(shop.entry(sha256=hashlib.sha256(agent).hexdigest()))
+    index = shop.folder / "registry.json"
+    index.write_bytes(msgspec.json.encode({"version": "1.0.0", "agents": [entry]}))
+    command = ["add", "tiny", "--via", "binary", "--registry", str(index)]
+
+    assert "probe" not in run(command)
+    assert locked(shop).probe is None
+    said = run([*command, "--probe"])
+    assert "starting tiny to probe it, as asked with --probe" in said
+    assert "session opened" in said
+    probed = locked(shop).probe
+    assert probed is not None
+    assert (probed.session, probed.protocol_versions) == ("opened", [1])
+    assert "tiny 1.0.0: unchanged" in run(["probe", "tiny"])
 
 
 def test_a_second_installer_waits_and_says_so(shop: Shop) -> None:

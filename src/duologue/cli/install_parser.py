@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from duologue.cli.options import add_lock_option
+from duologue.cli.options import add_lock_option, add_seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _add_add(subcommands: Commands, add_registry_options: RegistryOptions) -> No
         help="install an agent of a registry, and lock its version and content",
         description="Install an agent into a directory of its own, and write its version, where it came from and the "
         "hashes of its files into the lock file. Nothing of the agent is executed unless "
-        "`--allow-scripts` is given.",
+        "`--allow-scripts` or `--probe` is given.",
         epilog="examples: duologue agents add gemini; duologue agents add gemini@0.61.0 --via npx",
     )
     add.set_defaults(function="agents.install:add")
@@ -52,6 +52,10 @@ def _add_add(subcommands: Commands, add_registry_options: RegistryOptions) -> No
     add.add_argument(
         "--allow-scripts", action="store_true", help="run the install scripts of the agent's packages; this is locked"
     )
+    add.add_argument(
+        "--probe", action="store_true", help="start the agent once it is installed, and lock how it describes itself"
+    )
+    add_seconds(add, "--timeout", "time for a probed agent to start, and to open a session", 60.0)
     _add_common(add, add_registry_options)
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from duologue.cli.commands.agents.json_line import write_line
+from duologue.cli.commands.agents.probe import probe_agent
 from duologue.cli.commands.agents.trust import lock_of, locked_agent
 from duologue.cli.console.install_output import ConsoleInstallProgress
 from duologue.cli.exit_codes import ExitCode, UsageError
@@ -41,7 +42,10 @@ def add(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         sys.stderr.write(f"  program: {installation_directory(agent) / agent.program}\n")
         sys.stderr.write(f"  to use it: duologue chat --agent {agent.id}\n")
-    return ExitCode.OK
+    if not arguments.probe:
+        return ExitCode.OK
+    source.progress.notice(f"starting {agent.id} to probe it, as asked with --probe")
+    return probe_agent(agent, arguments, is_stored=True)
 
 
 def install(arguments: argparse.Namespace) -> int:

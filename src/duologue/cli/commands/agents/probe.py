@@ -28,7 +28,8 @@ def probe(arguments: argparse.Namespace) -> int:
     lock = read_lock(path)
     ids = list(dict.fromkeys(arguments.ids)) or list(lock.agents)
     agents = [locked_agent(lock, agent_id, path) for agent_id in ids]
-    return max((_probe_one(agent, arguments) for agent in agents), key=_order, default=ExitCode.OK)
+    codes = (probe_agent(agent, arguments, is_stored=arguments.update) for agent in agents)
+    return max(codes, key=_order, default=ExitCode.OK)
 
 
 def _order(code: ExitCode) -> int:
@@ -36,7 +37,8 @@ def _order(code: ExitCode) -> int:
     return (ExitCode.OK, ExitCode.CHANGED, ExitCode.AGENT_ERROR).index(code)
 
 
-def _probe_one(agent: LockedAgent, arguments: argparse.Namespace) -> ExitCode:
+def probe_agent(agent: LockedAgent, arguments: argparse.Namespace, *, is_stored: bool) -> ExitCode:
+    """Start a locked agent, show how it describes itself, and store that in the lock file if wanted."""
     try:
         result = asyncio.run(start_and_probe(resolve(agent.id, arguments.lock), arguments.timeout))
     except (DuologueError, TimeoutError) as error:
@@ -48,7 +50,7 @@ def _probe_one(agent: LockedAgent, arguments: argparse.Namespace) -> ExitCode:
         return ExitCode.AGENT_ERROR
     changes = [] if agent.probe is None else drift(agent.probe, result)
     _show(agent, result, changes, arguments.json)
-    if arguments.update:
+    if is_stored:
         with edit_lock(lock_of(arguments)) as edit:
             if (current := edit.lock.agents.get(agent.id)) is not None:
                 edit.put(replace(current, probe=result))
