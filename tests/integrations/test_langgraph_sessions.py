@@ -20,6 +20,7 @@ from duologue import Settings, choice
 from duologue.errors import RequestError
 from duologue.integrations.langgraph import acp_agent
 from duologue.schema import v1
+from duologue.store.memory import MemoryStore
 from tests.agent.wire_client import client_for
 from tests.integrations.test_langgraph_conversation import calling, graph_of
 
@@ -56,6 +57,7 @@ async def test_a_fork_begins_with_the_history_of_its_original_and_goes_its_own_w
         assert client.text == "1 3 3 5 5 5 "
 
 
+@pytest.mark.filterwarnings("ignore:sessions are stored on disk")
 @CHECKPOINTERS
 async def test_a_session_is_loaded_with_its_history_after_a_restart(tmp_path: Path, has_checkpointer: bool) -> None:
     graph = counter(has_checkpointer)  # with its checkpointer, as if that were on disk
@@ -71,6 +73,20 @@ async def test_a_session_is_loaded_with_its_history_after_a_restart(tmp_path: Pa
     assert client.text == "1 3 "
 
 
+def test_sessions_on_disk_with_a_checkpointer_in_memory_are_a_warning_at_the_line_that_stores_them(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    acp_agent(counter(has_checkpointer=False)).persist_sessions(tmp_path)
+    agent = acp_agent(counter(has_checkpointer=True))
+    agent.persist_sessions(MemoryStore())
+    assert list(recwarn) == []
+
+    with pytest.warns(UserWarning, match="history in memory and loses it .* `AsyncSqliteSaver`") as warned:
+        agent.persist_sessions(tmp_path)
+    assert warned[0].filename == __file__
+
+
+@pytest.mark.filterwarnings("ignore:sessions are stored on disk")
 async def test_a_thread_that_the_checkpointer_lost_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -14,6 +14,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
 
+from duologue.errors import InternalError
 from duologue.integrations.pydantic_ai import acp_agent
 from duologue.integrations.tool_calls import guess_tool_kind
 from duologue.runtime.handlers import Context
@@ -223,3 +224,45 @@ async def test_an_agent_without_mcp_servers_needs_no_extra(tmp_path: Path, monke
     async with asyncio.timeout(60), client_for(acp_agent(agent), tmp_path) as client:
         await client.prompt(await client.new(mcp_servers=[server]), "hi")
         assert client.text == "fine"
+
+
+async def test_the_tool_that_raised_fails_and_one_beside_it_is_not_blamed(tmp_path: Path) -> None:
+    started = asyncio.Event()
+
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[dict[int, DeltaToolCall]]:
+        yield {0: DeltaToolCall("wait", "{}", tool_call_id="a"), 1: DeltaToolCall("fail", "{}", tool_call_id="b")}
+
+    agent = PydanticAgent(FunctionModel(stream_function=answer))
+
+    @agent.tool_plain
+    async def wait() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    @agent.tool_plain
+    async def fail() -> None:
+        await started.wait()
+        raise ValueError("planted")
+
+    async with asyncio.timeout(60), client_for(acp_agent(agent), tmp_path) as client:
+        with pytest.raises(InternalError):
+            await client.prompt(await client.new(), "both")
+
+        calls = {call.tool_call_id: call.title for call in client.of(v1.ToolCall)}
+        shown = {calls[update.tool_call_id]: update.content for update in client.of(v1.ToolCallUpdate)}
+        assert "another tool call failed" in str(shown["wait()"])
+        assert "planted" not in str(shown["wait()"])
+        assert "ValueError: planted" in str(shown["fail()"])
+
+
+async def test_a_model_whose_package_is_missing_names_the_command_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    for name in [name for name in sys.modules if name.startswith("pydantic_ai") and "openai" in name]:
+        monkeypatch.delitem(sys.modules, name)
+    agent = PydanticAgent("openai:gpt-5", defer_model_check=True)
+
+    async with asyncio.timeout(60), client_for(acp_agent(agent), tmp_path) as client:
+        with pytest.raises(InternalError, match=r"pip install .pydantic-ai-slim\[openai\]"):
+            await client.prompt(await client.new(), "hello")

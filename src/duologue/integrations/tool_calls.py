@@ -65,6 +65,13 @@ class ToolCalls(AsyncExitStack):
         await tool.show(text)
         await tool.update(status="completed", raw_output=raw_output)
 
+    async def stop(self, failed: str, text: str) -> None:
+        """Fail the tool call that ended the run, and cancel the others that are open."""
+        await self.finish(failed, text, None, is_error=True)
+        for tool in self.handles.values():
+            if tool.status not in FINAL_STATUSES:
+                await tool.show("stopped, because another tool call failed", status="cancelled")
+
 
 def tool_title(name: str, arguments: Any) -> str:
     """Return the title of a tool call: `read_file(path="notes.md")`, with long arguments cut."""

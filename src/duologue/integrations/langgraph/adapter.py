@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from duologue.agent.agent import Agent
@@ -12,12 +13,31 @@ from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
 from duologue.conversation.content import Content
 from duologue.conversation.work_state import ToolKind
-from duologue.integrations.langgraph.checkpoints import check_checkpointer, has_checkpointer, open_thread
+from duologue.integrations.langgraph.checkpoints import (
+    check_checkpointer,
+    has_checkpointer,
+    open_thread,
+    warn_of_memory,
+)
 from duologue.integrations.langgraph.questions import OnInterrupt
 from duologue.integrations.langgraph.run import STATE, GraphOptions, GraphRun, OnCustom
 from duologue.integrations.prompt_commands import add_prompt_commands
 from duologue.protocol.feature_filter import Unstable
+from duologue.store.base import Store
 from duologue.store.memory import MemoryStore
+
+
+class _GraphAgent(Agent[Any]):
+    """An agent that answers with a graph, and warns if its sessions are stored for longer than their history."""
+
+    def __init__(self, graph: Any, name: str, **options: Any) -> None:
+        check_checkpointer(graph)
+        super().__init__(name, **options)
+        self._graph = graph
+
+    def persist_sessions(self, where: str | Path | Store) -> None:
+        super().persist_sessions(where)
+        warn_of_memory(self._graph, self.store)
 
 
 def acp_agent(
@@ -59,11 +79,11 @@ def acp_agent(
         ValueError: A node or tool of the graph calls `interrupt()`, or the graph has breakpoints, and it has no
             checkpointer.
     """
-    check_checkpointer(graph)
     for kind in (kinds or {}).values():
         check_tool_call(kind)
     options = GraphOptions(dict(kinds or {}), on_interrupt, on_custom, config or {})
-    served: Agent[Any] = Agent(
+    served = _GraphAgent(
+        graph,
         name,
         version=version,
         settings=settings or Settings,

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import inspect
 import logging
+import warnings
 from typing import Any
 
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import interrupt
 
 from duologue.agent.session import Session
+from duologue.store.base import Store
+from duologue.store.memory import MemoryStore
 
 _log = logging.getLogger("duologue.integrations")
 
@@ -27,6 +31,17 @@ NEEDS_CHECKPOINTER = (
 def has_checkpointer(graph: Any) -> bool:
     """Return True if the graph stores its own state."""
     return bool(getattr(graph, "checkpointer", None))
+
+
+def warn_of_memory(graph: Any, store: Store | None) -> None:
+    """Warn of sessions that outlive the history of their threads; called by the method that the author called."""
+    if isinstance(getattr(graph, "checkpointer", None), InMemorySaver) and not isinstance(store, MemoryStore):
+        warnings.warn(
+            "sessions are stored on disk, but this graph's checkpointer keeps their history in memory and loses it "
+            "when the agent ends; compile the graph with a checkpointer on disk, such as `AsyncSqliteSaver` "
+            "(pip install langgraph-checkpoint-sqlite)",
+            stacklevel=3,
+        )
 
 
 def is_sent_alone(state: Any, interrupt_id: str) -> bool:

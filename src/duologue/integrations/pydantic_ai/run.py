@@ -82,6 +82,8 @@ class PydanticRun:
         self._tools = ToolCalls(turn, options.kinds)
         self._usage = RunUsage()
         self._has_sent_text = False
+        self._raised: dict[str, Exception] = {}
+        """The exceptions that tools raised, by the ids of the tool calls."""
         self._approved_as: dict[str, str] = {}
         """The scope of an "always" answer for each tool of an MCP server; a tool that changes needs a new approval."""
 
@@ -97,7 +99,7 @@ class PydanticRun:
         with capture_run_messages() as messages:
             try:
                 async with self._tools:
-                    return await self._run(prompt, earlier)
+                    return await self._run_to_end(prompt, earlier)
             except asyncio.CancelledError as error:
                 if (cancelled := RunCancelled.from_cancellation(error)) is not None:
                     save_history(session, cancelled.all_messages())
@@ -107,11 +109,23 @@ class PydanticRun:
                     save_history(session, messages)
                 if isinstance(error, UsageLimitExceeded):
                     return "max_turn_requests"
-                if isinstance(error, AgentRunError | UserError):
+                # The model of a provider whose package is missing: the message says which command installs it.
+                is_missing = isinstance(error, ImportError) and "pip install" in str(error)
+                if is_missing or isinstance(error, AgentRunError | UserError):
                     raise InternalError(f"{type(error).__name__}: {error}") from error
                 raise
             finally:
                 report_tokens(self._turn, self._usage)
+
+    async def _run_to_end(self, prompt: list[Content], earlier: list[ModelMessage]) -> str:
+        """Run the agent; if a tool raises, its call fails with that error, and the other open calls are cancelled."""
+        try:
+            return await self._run(prompt, earlier)
+        except Exception as error:
+            failed = [call_id for call_id, raised in self._raised.items() if raised is error]
+            if failed:
+                await self._tools.stop(failed[0], f"{type(error).__name__}: {error}")
+            raise
 
     async def _run(self, prompt: list[Content], earlier: list[ModelMessage]) -> str:
         options = self._options
@@ -170,6 +184,10 @@ class PydanticRun:
         is_error = part.outcome != "success"
         output = None if is_error else part.model_response_object()
         await self._tools.finish(part.tool_call_id, part.model_response_str(), output, is_error=is_error)
+
+    def record_error(self, call: ToolCallPart, error: Exception) -> None:
+        """Record what a tool raised, in case it ends the run."""
+        self._raised[call.tool_call_id] = error
 
     def offered(self, tools: list[ToolDefinition]) -> list[ToolDefinition]:
         """Return the tools that the model may call in this mode."""
@@ -238,6 +256,12 @@ class _TurnCapability(AbstractCapability[Any]):
 
     async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]) -> list[ToolDefinition]:
         return self._run.offered(tool_defs)
+
+    async def on_tool_execute_error(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any, error: Exception
+    ) -> Any:
+        self._run.record_error(call, error)
+        raise error
 
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
