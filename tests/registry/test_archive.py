@@ -90,6 +90,16 @@ HOSTILE: dict[str, tuple[str, Callable[[], bytes], str]] = {
         lambda: tgz(member("d/e", tarfile.SYMTYPE, "."), member("l", tarfile.SYMTYPE, "d/e/../../..")),
         "leads outside",
     ),
+    "tar_link_through_link_that_looks_inside": (
+        "a.tgz",
+        lambda: tgz(GOOD, member("d/e", tarfile.SYMTYPE, ".."), member("l", tarfile.SYMTYPE, "d/e/..")),
+        "leads outside",
+    ),
+    "tar_link_that_leaves_and_returns": (
+        "a.tgz",
+        lambda: tgz(GOOD, member("l", tarfile.SYMTYPE, "../agent/agent")),
+        "leads outside",
+    ),
     "tar_write_through_link": (
         "a.tgz",
         lambda: tgz(member("l", tarfile.SYMTYPE, "d"), (member("l/x"), b"x")),
