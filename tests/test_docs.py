@@ -53,6 +53,42 @@ def test_the_search_of_the_site_knows_a_name_of_the_library_as_one_word(word: st
     assert pages
 
 
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("jupyter", "from-a-notebook.md"),
+        ("docker", "scripts-and-ci.md"),
+        ("multi-line", "chat.md"),
+        ("show a diff", "permissions-in-agents.md"),
+        ("forgot await", "troubleshooting.md"),
+    ],
+)
+def test_the_search_of_the_site_finds_the_page_with_the_words_of_a_user(query: str, name: str) -> None:
+    plugins = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["plugins"]
+    separator = next(plugin["search"]["separator"] for plugin in plugins if "search" in plugin)
+    words = re.split(separator, (DOCS / "how-to" / name).read_text("utf-8").lower())
+
+    assert set(re.split(separator, query)) <= set(words)
+
+
+def test_every_message_that_is_a_heading_of_troubleshooting_is_one_of_the_library() -> None:
+    headings = re.findall("^### (.+)$", (DOCS / "how-to" / "troubleshooting.md").read_text("utf-8"), re.MULTILINE)
+    literals = (  # of strings in parts, and of what stands between the values of a format
+        node.value
+        for path in (ROOT / "src").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    text = "\n".join(literals)
+    # Names that a message quotes, and numbers, differ from case to case.
+    parts = {heading: re.split(r"`say`|`request_permission`|`turn\.tool|`prompt`|…", heading) for heading in headings}
+
+    assert len(headings) > 5
+    assert [
+        heading for heading, found in parts.items() if not any(len(part) > 5 and part.strip() in text for part in found)
+    ] == []
+
+
 @pytest.mark.parametrize("page", [*PAGES, *FRONT_MATTER], ids=_name)
 def test_every_link_to_a_file_leads_to_one(page: Path) -> None:
     links = re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", page.read_text("utf-8"))
@@ -208,6 +244,8 @@ def test_the_image_of_the_readme_shows_a_whole_tour() -> None:
 OTHER_PROGRAMS = {
     *(
         "--acp",
+        "--rm",
+        "--init",
         "--from",
         "--full-trace",
         "--ws",

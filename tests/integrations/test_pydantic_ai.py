@@ -226,7 +226,7 @@ async def test_an_agent_without_mcp_servers_needs_no_extra(tmp_path: Path, monke
         assert client.text == "fine"
 
 
-async def test_the_tool_that_raised_fails_and_one_beside_it_is_not_blamed(tmp_path: Path) -> None:
+async def test_the_tool_that_raised_fails_and_another_is_not_blamed_for_it(tmp_path: Path) -> None:
     started = asyncio.Event()
 
     async def answer(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[dict[int, DeltaToolCall]]:
