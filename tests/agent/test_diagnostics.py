@@ -403,7 +403,7 @@ async def test_a_handler_that_returns_its_answer_is_named_with_its_line(tmp_path
         return "Hello"
 
     agent = agent_with(answer)
-    agent.command("greet", "Greet")(lambda turn, argument: answer(turn))
+    agent.command("greet", "Greet")(lambda turn, argument: answer(turn))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         session = await client.new()
         with pytest.raises(InternalError, match=r"answer \(test_diagnostics.py:\d+\) returned .*await turn.say"):

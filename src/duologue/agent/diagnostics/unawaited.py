@@ -57,7 +57,7 @@ def _warn(coroutine: Any, frame: FrameType | None) -> None:
     if coroutine.cr_origin:
         file, line = coroutine.cr_origin[0][:2]
     message = f"coroutine {coroutine.__qualname__!r} was never awaited"
-    registry = {} if frame is None else frame.f_globals.setdefault("__warningregistry__", {})
+    registry: dict[Any, Any] = {} if frame is None else frame.f_globals.setdefault("__warningregistry__", {})
     warnings.warn_explicit(message, RuntimeWarning, file, line, registry=registry)
 
 
