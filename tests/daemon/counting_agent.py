@@ -1,4 +1,4 @@
-"""An agent without duologue that writes each method it receives to a file: `counting_agent.py FILE`."""
+"""An agent without duologue that writes each method it receives to the file `log`: `counting_agent.py DIRECTORY`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    with open(sys.argv[1], "a", buffering=1) as log:
+    with open(os.path.join(sys.argv[1], "log"), "a", buffering=1) as log:
         log.write(f"start {os.getpid()}\n")
         for line in sys.stdin:
             message = json.loads(line)

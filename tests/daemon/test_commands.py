@@ -51,7 +51,7 @@ class Program:
         )
 
     def prompt(self, *options: str, text: str = "hi", **env: str) -> subprocess.CompletedProcess[str]:
-        return self.run("run", *options, text, "--", sys.executable, str(AGENT), str(self.log), **env)
+        return self.run("run", *options, text, "--", sys.executable, str(AGENT), str(self.log.parent), **env)
 
     def state(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.run("daemon", "status", "--json").stdout.splitlines()[0])
@@ -114,7 +114,7 @@ def test_a_killed_daemon_leaves_no_process_and_the_next_run_starts_another(progr
 def test_a_killed_client_ends_its_agent(program: Program) -> None:
     assert program.run("daemon", "start").returncode == 0
     command = [sys.executable, "-m", "duologue", "run", "--warm", "wait", "--", sys.executable, str(AGENT)]
-    client = subprocess.Popen([*command, str(program.log)], env=program.env, stdin=subprocess.DEVNULL)
+    client = subprocess.Popen([*command, str(program.log.parent)], env=program.env, stdin=subprocess.DEVNULL)
     until(lambda: program.log.exists() and "session/prompt" in program.log.read_text())
     agent = program.agents()[0]
     client.kill()

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from duologue.daemon.client import AttachedTransport, DaemonClient
+from duologue.daemon.file_versions import file_versions
 from duologue.daemon.messages import CallerCommand, DaemonRequest
 from duologue.daemon.runtime_directory import RuntimeDirectory
 from duologue.daemon.server import DaemonLimits, DaemonServer
@@ -64,9 +65,11 @@ async def exchange(transport: AttachedTransport, id: int, method: str, params: A
     return found
 
 
-async def run_turn(client: DaemonClient, log: Path, cwd: str = "/", **env: str) -> tuple[str, list[str]]:
+async def run_turn(
+    client: DaemonClient, log: Path, cwd: str = "/", script: Path = AGENT, **env: str
+) -> tuple[str, list[str]]:
     """Open a session and send a prompt; return its id and the texts in order."""
-    transport = await client.attach([sys.executable, str(AGENT), str(log)], env)
+    transport = await client.attach([sys.executable, str(script), str(log.parent)], env)
     await exchange(transport, 0, "initialize", {"protocolVersion": 1})
     messages = await exchange(transport, 1, "session/new", {"cwd": cwd, "mcpServers": []})
     session = next(message["result"]["sessionId"] for message in messages if message.get("id") == 1)
@@ -128,7 +131,7 @@ async def test_the_agent_has_the_environment_of_its_client_and_not_of_the_daemon
 ) -> None:
     log = tmp_path / "log"
     async with running(directory) as (_, client):
-        caller = CallerCommand.of([sys.executable, str(AGENT), str(log)], "/", {"PATH": os.environ["PATH"]})
+        caller = CallerCommand.of([sys.executable, str(AGENT), str(log.parent)], "/", {"PATH": os.environ["PATH"]})
         monkeypatch.setenv("MARK", "the daemon's")
         opened = await client._open(DaemonRequest(version="1", action="attach", caller=caller))
         assert opened is not None
@@ -146,12 +149,61 @@ async def test_the_agent_has_the_environment_of_its_client_and_not_of_the_daemon
         assert texts[-1] == "None"
 
 
+async def until_warm(client: DaemonClient, count: int) -> None:
+    while (state := await client.status()) is None or state.warm != count:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
+async def test_an_agent_whose_file_was_edited_is_ended_and_the_next_client_gets_the_new_code(
+    directory: RuntimeDirectory, tmp_path: Path
+) -> None:
+    log, script = tmp_path / "log", tmp_path / "agent.py"
+    script.write_text(AGENT.read_text())
+    async with running(directory) as (_, client):
+        await run_turn(client, log, MARK="m", script=script)
+        await until(log, "session/new", 2)
+        script.write_text(AGENT.read_text().replace('"before "', '"new "'))
+        _, texts = await run_turn(client, log, MARK="m", script=script)
+        assert texts == ["new ", "after ", "m"]
+
+        await until(log, "session/new", 4)
+        script.write_text(AGENT.read_text())
+        await until_warm(client, 0)  # also if no client comes
+        for name in started(log):
+            await until_gone(int(name[1:]))
+
+
+async def test_a_file_that_is_changed_before_the_agent_is_ready_counts(
+    directory: RuntimeDirectory, tmp_path: Path
+) -> None:
+    log, script = tmp_path / "log", tmp_path / "agent.py"
+    script.write_text(AGENT.read_text())
+    async with running(directory) as (_, client):
+        await run_turn(client, log, MARK="m", script=script)  # the next agent is starting
+        script.write_text(AGENT.read_text().replace('"before "', '"new "'))
+        _, texts = await run_turn(client, log, MARK="m", script=script)
+
+        assert texts[0] == "new "
+
+
+async def test_one_agent_waits_for_each_command_and_directory(directory: RuntimeDirectory, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with running(directory) as (_, client):
+        for mark in ("one", "two", "three"):
+            _, texts = await run_turn(client, log, MARK=mark)
+            assert texts[-1] == mark
+            state = await client.status()
+            assert state is not None
+            assert state.warm == 1
+        await until(log, "end", 3)
+
+
 async def test_a_client_that_leaves_ends_its_agent_after_its_turn_was_cancelled(
     directory: RuntimeDirectory, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
     async with running(directory, max_warm=0, cancel_seconds=0.1) as (_, client):
-        transport = await client.attach([sys.executable, str(AGENT), str(log)], {})
+        transport = await client.attach([sys.executable, str(AGENT), str(log.parent)], {})
         await exchange(transport, 0, "initialize", {})
         prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "wait"}]}
         transport.send(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": prompt}).encode())
@@ -178,7 +230,7 @@ async def test_an_agent_that_is_killed_answers_the_open_request_with_the_reason(
     directory: RuntimeDirectory, tmp_path: Path
 ) -> None:
     async with running(directory, max_warm=0) as (_, client):
-        transport = await client.attach([sys.executable, str(AGENT), str(tmp_path / "log")], {})
+        transport = await client.attach([sys.executable, str(AGENT), str(tmp_path)], {})
         await exchange(transport, 0, "initialize", {})
         prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "die"}]}
         answer = (await exchange(transport, 2, "session/prompt", prompt))[-1]
@@ -193,8 +245,7 @@ async def test_a_waiting_agent_that_is_killed_is_not_handed_out(directory: Runti
         await run_turn(client, log)
         await until(log, "session/new", 2)
         os.kill(int(started(log)[1][1:]), signal.SIGKILL)
-        while (state := await client.status()) is not None and state.warm:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until_warm(client, 0)
         session, texts = await run_turn(client, log)
 
         assert session not in started(log)[:2]
@@ -254,7 +305,7 @@ async def test_a_daemon_of_another_version_ends_if_it_is_idle(directory: Runtime
 
 async def test_a_busy_daemon_of_another_version_goes_on(directory: RuntimeDirectory, tmp_path: Path) -> None:
     async with running(directory) as (_, client):
-        transport = await client.attach([sys.executable, str(AGENT), str(tmp_path / "log")], {})
+        transport = await client.attach([sys.executable, str(AGENT), str(tmp_path)], {})
         await exchange(transport, 0, "initialize", {})
         with pytest.raises(StartError, match="the daemon of 1 is busy"):
             await DaemonClient("2", directory).attach(["x"], {})
@@ -372,3 +423,19 @@ def test_bytes_that_are_no_text_reach_the_agent_unchanged() -> None:
 
     assert json.loads(json.dumps(caller.env)) == caller.env
     assert caller.unpacked() == ([os.fsdecode(b"\xff")], "/", env)
+
+
+def test_the_versions_are_of_the_program_and_of_every_file_that_the_command_names(tmp_path: Path) -> None:
+    for name in ("tool", "agent.py", "one.json", "two.json", "pkg/__main__.py"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("x")
+        file.chmod(0o700)
+    command = ["tool", "agent.py:made", "--config=one.json", "two.json", "-m", "pkg", "nothing", ".", "\0"]
+    found = file_versions(command, str(tmp_path), {"PATH": str(tmp_path)})
+
+    expected = [str(tmp_path / "tool"), "agent.py", "one.json", "two.json", "pkg/__main__.py"]
+    assert [path for path, *_ in found] == expected
+    (tmp_path / "agent.py").write_text("longer")
+    assert found != file_versions(command, str(tmp_path), {"PATH": str(tmp_path)})
+    assert file_versions([], "/", {}) == []

@@ -1,12 +1,14 @@
-"""The agents that are started and have no client yet: one for each way to start it, and few altogether."""
+"""The agents that are started and have no client yet: one for each command and directory, and few altogether."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from msgspec import Struct
 
+from duologue.daemon.file_versions import Version, file_versions
 from duologue.daemon.messages import CallerCommand
 from duologue.daemon.warm_agent import Opening, WarmAgent
 from duologue.errors import DuologueError
@@ -21,6 +23,9 @@ MAX_WARM = 4
 WARM_SECONDS = 600.0
 """Time after which an agent that no client needed is ended."""
 
+CHECK_SECONDS = 2.0
+"""Time between two looks at the files of an agent that waits."""
+
 
 class CallerProcess(ProcessTransport):
     """An agent that is started as its client would start it: with the client's directory and environment."""
@@ -32,9 +37,17 @@ class CallerProcess(ProcessTransport):
 
 
 class _Entry(Struct, eq=False):
+    caller: CallerCommand
+    key: str
+    files: list[Version]
     agent: WarmAgent
     started: asyncio.Task[bool]
     expiry: asyncio.TimerHandle
+
+    @property
+    def is_current(self) -> bool:
+        """False after a file that the command names has changed."""
+        return self.files == file_versions(*self.caller.unpacked())
 
 
 class AgentPool:
@@ -56,22 +69,33 @@ class AgentPool:
         return len(self._entries)
 
     def prepare(self, caller: CallerCommand, opening: Opening) -> None:
-        """Start an agent for the next client with the same key, unless there is one."""
-        key = caller.key(opening.initialize)
-        if key in self._entries or self._is_closed or self._max_warm < 1:
+        """Start an agent for the next client with the same key, unless there is one; end one with another key."""
+        command_key, key = caller.command_key(), caller.key(opening.initialize)
+        if self._is_closed or self._max_warm < 1:
             return
+        waiting = self._entries.get(command_key)
+        if waiting is not None and waiting.key == key and waiting.is_current:
+            return
+        self._drop(command_key)
         while len(self._entries) >= self._max_warm:
             self._drop(next(iter(self._entries)))
         agent = WarmAgent(CallerProcess(caller), opening)
-        expiry = asyncio.get_running_loop().call_later(self._warm_seconds, self._drop, key)
-        self._entries[key] = entry = _Entry(agent, self._tasks.start(self._start(agent)), expiry)
-        self._tasks.start(self._watch(key, entry))
+        expiry = asyncio.get_running_loop().call_later(self._warm_seconds, self._drop, command_key)
+        files = file_versions(*caller.unpacked())  # before it starts: a change from now on is seen
+        started = self._tasks.start(self._start(agent))
+        self._entries[command_key] = entry = _Entry(caller, key, files, agent, started, expiry)
+        self._tasks.start(self._watch(command_key, entry))
 
     async def take(self, caller: CallerCommand, initialize: bytes) -> WarmAgent | None:
         """Return the agent with this key once it has started; None if there is none."""
-        entry = self._entries.pop(caller.key(initialize), None)
-        if entry is None:
+        command_key = caller.command_key()
+        entry = self._entries.get(command_key)
+        if entry is None or entry.key != caller.key(initialize):
             return None
+        if not entry.is_current:
+            self._drop(command_key)
+            return None
+        del self._entries[command_key]
         entry.expiry.cancel()
         try:
             is_started = await asyncio.shield(entry.started)
@@ -86,12 +110,12 @@ class AgentPool:
     async def aclose(self) -> None:
         """End all agents."""
         self._is_closed = True
-        for key in list(self._entries):
-            self._drop(key)
+        for command_key in list(self._entries):
+            self._drop(command_key)
         await self._tasks.settle()
 
-    def _drop(self, key: str) -> None:
-        entry = self._entries.pop(key, None)
+    def _drop(self, command_key: str) -> None:
+        entry = self._entries.pop(command_key, None)
         if entry is not None:
             entry.expiry.cancel()
             self._tasks.start(self._discard(entry))
@@ -104,12 +128,15 @@ class AgentPool:
             return False
         return True
 
-    async def _watch(self, key: str, entry: _Entry) -> None:
-        """Remove an agent that fails, or ends while it waits."""
+    async def _watch(self, command_key: str, entry: _Entry) -> None:
+        """Remove an agent that fails, that ends while it waits, or whose files change."""
         if await entry.started:
-            await entry.agent.wait_ended()
-        if self._entries.get(key) is entry:
-            self._drop(key)
+            while self._entries.get(command_key) is entry and entry.is_current and entry.agent.is_usable:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(CHECK_SECONDS):
+                        await entry.agent.wait_ended()
+        if self._entries.get(command_key) is entry:
+            self._drop(command_key)
 
     async def _discard(self, entry: _Entry) -> None:
         if not entry.started.done():

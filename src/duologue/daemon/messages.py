@@ -41,6 +41,10 @@ class CallerCommand(Struct, frozen=True, kw_only=True):
         variables = {_packed(name): _packed(value) for name, value in env.items()}
         return cls(command=[_packed(word) for word in command], cwd=_packed(cwd), env=variables)
 
+    def command_key(self) -> str:
+        """Return the digest of the command and its directory, whatever the environment is."""
+        return hashlib.sha256(msgspec.json.encode([self.command, self.cwd])).hexdigest()
+
     def key(self, initialize: bytes) -> str:
         """Return the digest of everything that an agent was started with, and of its `initialize` parameters."""
         variables = {name: value for name, value in self.env.items() if name not in VOLATILE}
