@@ -28,7 +28,7 @@ AGENTS = {
     "mistral-vibe": ("3.0.2", {"uvx": {"package": "mistral-vibe==3.0.2", "cmd": "vibe-acp"}}),
 }
 SESSIONS = {"claude-acp": "failed: Internal error: Query closed before response received"}
-"""What agents answer to `session/new` without a login, if not that one is needed."""
+"""Answers of agents to `session/new` without a login, other than that one is needed."""
 
 ABSENT = re.compile(
     r"(npm|uv) is needed|needs Python \S+ and there is only"  # tools that this machine does not have

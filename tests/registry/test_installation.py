@@ -300,9 +300,9 @@ def test_install_scripts_run_only_if_they_are_allowed(shop: Shop, monkeypatch: p
 
     shop.notices.texts.clear()
     registry = str(shop.index_file("3.0.0"))
-    said = run(["add", "tiny", "--via", "npx", "--allow-scripts", "--registry", registry])
+    output = run(["add", "tiny", "--via", "npx", "--allow-scripts", "--registry", registry])
     allowed = locked(shop)
-    assert "running the install scripts of the agent's packages, as allowed with --allow-scripts" in said
+    assert "running the install scripts of the agent's packages, as allowed with --allow-scripts" in output
     assert (installation_directory(allowed) / made).read_text() == "ran\n"
     assert allowed.allow_scripts is True
     assert allowed.install_digest() != careful.install_digest()
@@ -325,9 +325,9 @@ def test_an_agent_that_is_added_is_started_only_with_probe(shop: Shop) -> None:
 
     assert "probe" not in run(command)
     assert locked(shop).probe is None
-    said = run([*command, "--probe"])
-    assert "starting tiny to probe it, as asked with --probe" in said
-    assert "session opened" in said
+    output = run([*command, "--probe"])
+    assert "starting tiny to probe it, as asked with --probe" in output
+    assert "session opened" in output
     probed = locked(shop).probe
     assert probed is not None
     assert (probed.session, probed.protocol_versions) == ("opened", [1])
