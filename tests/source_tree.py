@@ -19,7 +19,7 @@ BELOW_THE_SIDES = {
 }
 BELOW_APPLICATIONS = {
     *BELOW_THE_SIDES,
-    *("agent", "client", "relay", "integrations", "config", "registry", "daemon", "builtin", "testing"),
+    *("agent", "client", "relay", "integrations", "config", "registry", "daemon", "builtin", "testing", "trace"),
     PACKAGE,
 }
 
@@ -42,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "protocol": {*FOUNDATION, "conversation", "schema", "runtime"},
     "local": {*FOUNDATION, "transports"},
     "recording": {*FOUNDATION, "jsonrpc"},
+    "trace": {*FOUNDATION, "recording", "schema"},
     "store": {*FOUNDATION, "jsonrpc", "conversation", "usage"},
     "mcp": BELOW_THE_SIDES - {"recording", "store", "compat"},
     "agent": BELOW_THE_SIDES,

@@ -27,6 +27,7 @@ from duologue.cli.options import (
     add_stderr_option,
     days,
 )
+from duologue.cli.recording_parser import add_tap, add_trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def _make() -> tuple[argparse.ArgumentParser, Commands]:
     _add_agent(commands)
     _add_serve(commands)
     _add_connect(commands)
-    _add_tap(commands)
+    add_tap(commands)
+    add_trace(commands)
     _add_sessions(commands)
     add_agents(commands)
     _add_daemon(commands)
@@ -263,29 +265,6 @@ def _add_connect(commands: Commands) -> None:
     drain = "when stdin ends, cancel prompts and wait this long for the last responses"
     add_seconds(connect, "--drain-timeout", drain, 10.0)
     add_remote_options(connect)
-
-
-def _add_tap(commands: Commands) -> None:
-    tap = commands.add_parser(
-        "tap",
-        usage="duologue tap [OPTION ...] -- COMMAND ...\n       duologue tap [OPTION ...] --agent NAME|URL",
-        help="record what an editor and an agent send each other",
-        description="Start an agent in place of an editor's own command, pass every byte on unchanged, and record all "
-        "messages without their secrets, with what the agent writes to stderr. Give this command to the editor.",
-        epilog="example: duologue tap -o run.acp -- gemini --acp",
-    )
-    tap.add_argument(
-        "-o", "--output", metavar="FILE", help="the recording (default: a new one in the user's data directory)"
-    )
-    add_repeatable(tap, "--redact", "REGEX", "remove matches of this regular expression from the recording, too")
-    agent = tap.add_argument_group("agent")
-    agent.add_argument(
-        "--agent", metavar="NAME|URL", help="name (`duologue agents` lists them), NAME@VERSION, or URL of the agent"
-    )
-    add_lock_option(agent)
-    add_repeatable(agent, "--env", "NAME=VALUE", "set an environment variable of the agent")
-    add_remote_options(tap)
-    tap.set_defaults(dialect=None)
 
 
 def _add_sessions(commands: Commands) -> None:
