@@ -6,7 +6,7 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
@@ -15,6 +15,7 @@ from duologue.agent.session import Session
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
 from duologue.conversation.content import ImageContent
+from duologue.errors import InternalError
 from duologue.schema import v1
 from tests.agent.wire_client import agent_with, client_for
 
@@ -161,3 +162,60 @@ def test_an_agent_is_itself() -> None:
     agent = agent_with()
 
     assert as_agent(agent) is agent
+
+
+async def yields_a_number(prompt: str) -> AsyncIterator[Any]:
+    yield "one "
+    yield 42
+
+
+async def returns_a_number(prompt: str) -> Any:
+    return 42
+
+
+async def test_a_value_that_is_no_text_fails_the_turn_and_names_the_function_and_its_line(tmp_path: Path) -> None:
+    first = yields_a_number.__code__.co_firstlineno
+    for target, message in (
+        (yields_a_number, rf"yields_a_number \(test_function_agent.py:{first}\) yielded at line {first + 2} a .* int,"),
+        (returns_a_number, r"returns_a_number \(test_function_agent.py:\d+\) returned a .* int,.*, or nothing"),
+    ):
+        async with asyncio.timeout(60), client_for(as_agent(target), tmp_path) as client:
+            with pytest.raises(InternalError, match=message):
+                await client.prompt(await client.new(), "x")
+
+
+def test_an_annotation_that_no_prompt_has_is_rejected_when_the_function_is_registered() -> None:
+    async def number(prompt: int) -> str:
+        return str(prompt)
+
+    async def text(turn: str) -> str:
+        return turn
+
+    class Numbers:
+        async def prompt(self, prompt: int) -> str:
+            return str(prompt)
+
+    targets: list[tuple[Any, str]] = [
+        (number, r"number .*is called with a str.*annotated with int; write `prompt: str`"),
+        (text, r"text .*is called with a Turn.*annotated with str; write `turn: Turn`, and read `turn.text`"),
+        (Numbers, r"Numbers.prompt .*is called with a str.*annotated with int; write `prompt: str`"),
+    ]
+    for target, message in targets:
+        with pytest.raises(TypeError, match=message):
+            as_agent(target)
+
+
+async def test_an_annotation_that_a_prompt_has_among_others_is_accepted(tmp_path: Path) -> None:
+    async def optional(prompt: str | None) -> str:
+        return f"{prompt}"
+
+    async def described(prompt: Annotated[str, "the text"]) -> str:
+        return prompt
+
+    async def anything(*prompts: object) -> str:
+        return f"{prompts[0]}"
+
+    for target in (optional, described, anything):
+        async with asyncio.timeout(60), client_for(as_agent(target), tmp_path) as client:
+            await client.prompt(await client.new(), "x")
+            assert client.text == "x"

@@ -231,7 +231,7 @@ async def test_an_authors_mistake_is_an_error_of_its_prompt_and_nothing_else(tmp
         assert (own.value.code, own.value.data) == (4711, {"left": 0})
         with pytest.raises(ResourceNotFound, match="no such note"):
             await client.prompt(session, "known")
-        with pytest.raises(InternalError, match="SystemExit"):
+        with pytest.raises(InternalError, match=r"the prompt handler raised SystemExit \(reference \w{8}\)"):
             await client.prompt(session, "exit")
         with pytest.raises(InternalError, match="AssertionError") as caught:
             await client.prompt(session, "assert")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,11 @@ import pytest
 from duologue.agent.settings import Settings, choice, toggle
 from duologue.agent.turn import Turn
 from duologue.conversation.work_state import STOP_REASONS, StopReason
-from duologue.errors import InternalError, RequestError
+from duologue.errors import InternalError, RequestError, ResourceNotFound
 from duologue.protocol.v1.settings import config_option_from_wire
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
-from tests.agent.wire_client import agent_with, client_for
+from tests.agent.wire_client import RecordingClient, agent_with, client_for
 
 
 class SampleSettings(Settings):
@@ -53,6 +54,62 @@ async def test_a_tool_call_goes_from_pending_to_completed_and_shows_what_it_did(
         assert shown.status == "in_progress"
         assert shown.content == [v1.Content(content=v1.TextContent(text="text"))]
         assert ended.status == "completed"
+
+
+SECRET = "postgres://user:hunter2@db/prod failed"
+
+
+class Unchangeable(Exception):
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(name)
+
+
+@pytest.mark.parametrize("error", [RuntimeError(SECRET), SystemExit(SECRET), Unchangeable(SECRET)], ids=repr)
+async def test_a_tool_call_that_an_exception_fails_shows_the_reference_of_the_prompts_error_and_no_text(
+    tmp_path: Path, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def answer(turn: Turn[Settings]) -> None:
+        async with turn.tool("T", kind="execute"):
+            raise error
+
+    async with asyncio.timeout(60), client_for(agent_with(answer), tmp_path) as client:
+        with pytest.raises(InternalError) as caught:
+            await client.prompt(await client.new(), "x")
+        shown = text_in(client)
+    assert re.fullmatch(rf"{type(error).__name__} \(reference \w{{8}}\)", shown)
+    assert caught.value.message.endswith(shown)
+    reference = shown[-9:-1]
+    warned, failed = [record for record in caplog.records if reference in record.getMessage()]
+    assert SECRET in warned.getMessage()
+    assert failed.exc_info is not None
+    assert failed.exc_info[1] is error
+
+
+async def test_a_tool_call_shows_the_text_of_an_exception_in_debug_or_if_it_is_meant_for_the_client(
+    tmp_path: Path,
+) -> None:
+    async def answer(turn: Turn[Settings]) -> None:
+        async with turn.tool("T"):
+            raise ResourceNotFound("no note a.md") if turn.text == "meant" else RuntimeError(SECRET)
+
+    for debug, text, expected in (
+        (False, "meant", "ResourceNotFound: no note a.md"),
+        (True, "other", rf"RuntimeError: {re.escape(SECRET)} \(reference \w{{8}}\)"),
+    ):
+        async with asyncio.timeout(60), client_for(agent_with(answer, debug=debug), tmp_path) as client:
+            with pytest.raises(RequestError):
+                await client.prompt(await client.new(), text)
+            assert re.fullmatch(expected, text_in(client))
+
+
+def text_in(client: RecordingClient) -> str:
+    """Return the text that the last update of a tool call shows."""
+    content = client.of(v1.ToolCallUpdate)[-1].content
+    assert isinstance(content, list)
+    shown = content[-1]
+    assert isinstance(shown, v1.Content)
+    assert isinstance(shown.content, v1.TextContent)
+    return shown.content.text
 
 
 async def test_an_exception_in_a_tool_fails_it_and_in_the_handler_fails_the_prompt_but_not_the_connection(

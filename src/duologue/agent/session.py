@@ -86,7 +86,7 @@ class Session(Generic[S]):
         """Cancels one running tool call or terminal, by its id."""
         self._background: list[BackgroundWork] = []
         self._background_tasks: dict[str, BackgroundTaskHandle] = {}
-        self._permission_timeout = agent._permission_timeout
+        self._permission_timeout, self._debug = agent._permission_timeout, agent._debug
         self._cleanup_tasks = TaskScope()
         """Runs what must still be done after a turn has ended: releasing terminals, final updates."""
         self._prompts = PromptQueue(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
@@ -15,7 +16,7 @@ from duologue.agent.diagnostics.awaitable_result import must_be_awaited
 from duologue.agent.diagnostics.unentered import report_unentered
 from duologue.agent.diagnostics.values import check_tool_call
 from duologue.agent.permissions import PendingPermission, request_permission
-from duologue.agent.turn_exceptions import ToolCancelled
+from duologue.agent.turn_exceptions import StopTurn, ToolCancelled
 from duologue.conversation.content import Content, JsonObject, as_content
 from duologue.conversation.updates import (
     UNSET,
@@ -28,13 +29,20 @@ from duologue.conversation.updates import (
     UnknownPart,
 )
 from duologue.conversation.work_state import FINAL_STATUSES, ToolKind, ToolStatus
+from duologue.errors import CommandNotFound, RequestError, StoreError
 from duologue.protocol.values import PERMISSION_OPTIONS, PermissionOption
+from duologue.runtime.incoming_requests import text_for_peer
+from duologue.sanitize import quote
 
 if TYPE_CHECKING:
     from duologue.agent.turn import Turn
 
+_log = logging.getLogger("duologue.agent")
+
 Part: TypeAlias = str | Content | ToolContent
 _HOW_TO_ENTER = "write `async with turn.tool(…) as tool:`"
+_FOR_CLIENTS = (RequestError, StopTurn, CommandNotFound, StoreError)
+"""Exceptions whose text a client is sent: the author chose it, or only the user can do something about the cause."""
 _PARTS = (ContentPart, FileChange, TerminalPart, UnknownPart)
 
 
@@ -134,7 +142,18 @@ class ToolCallHandle:
         elif isinstance(error, asyncio.CancelledError):
             await self._turn.send_final_update(self._patch(status="cancelled"))
         else:
+            await self._fail_with(error)
+
+    async def _fail_with(self, error: BaseException) -> None:
+        """Mark the tool call as failed; the text of an exception that is not meant for the client is only logged."""
+        if isinstance(error, _FOR_CLIENTS):
             await self.fail(f"{type(error).__name__}: {error}")
+            return
+        text = text_for_peer(error, debug=True)
+        _log.warning(
+            "session %s: the tool call %s failed: %s", self._turn.session.id, quote(self._known.title), quote(text)
+        )
+        await self.fail(text_for_peer(error, debug=self._turn.session._debug))
 
     async def show(self, *parts: Part, replace: bool = False, status: ToolStatus | None = None) -> None:
         """Add content to the tool call: text, a content block, a `FileChange` or a terminal.

@@ -203,11 +203,8 @@ class IncomingRequests:
             return raised
         if isinstance(raised, asyncio.CancelledError):
             return RequestCancelled("the request was cancelled")
-        reference = self.report(method, raised)
-        name = type(raised).__name__
-        if self._debug:
-            return InternalError(f"{name}: {_text_of(raised)} (reference {reference})")
-        return InternalError(f"{name} (reference {reference})")
+        self.report(method, raised)
+        return InternalError(text_for_peer(raised, debug=self._debug))
 
 
 def report(method: str, error: BaseException, *, is_lost: bool) -> str:
@@ -218,12 +215,24 @@ def report(method: str, error: BaseException, *, is_lost: bool) -> str:
         error: The exception.
         is_lost: The peer is gone. That a handler can no longer send is then not logged as an error.
     """
-    reference = os.urandom(4).hex()  # the module for such things takes 5 ms to import
+    reference = reference_of(error)
     if is_lost and _is_caused_by_loss(error):
         _log.info("handling %s ended with the connection, reference %s", quote(method), reference)
     else:
         _log.error("handling %s failed, reference %s", quote(method), reference, exc_info=error)
     return reference
+
+
+def reference_of(error: BaseException) -> str:
+    """Return the reference by which to find an exception in the log, the same one each time."""
+    known: dict[str, str] = vars(error)
+    return known.setdefault("_duologue_reference", os.urandom(4).hex())  # `secrets` takes 5 ms to import
+
+
+def text_for_peer(error: BaseException, *, debug: bool) -> str:
+    """Return what the peer is sent about an unexpected exception: its class, its reference, and in debug its text."""
+    text = f": {_text_of(error)}" if debug else ""
+    return f"{type(error).__name__}{text} (reference {reference_of(error)})"
 
 
 def _is_caused_by_loss(error: BaseException | None) -> bool:

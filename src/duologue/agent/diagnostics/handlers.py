@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import types
 import typing
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 from duologue.conversation.work_state import STOP_REASONS
 from duologue.errors import InternalError
+from duologue.runtime.incoming_requests import reference_of, text_for_peer
 from duologue.sanitize import shorten
 
 _log = logging.getLogger("duologue.agent")
@@ -57,20 +59,26 @@ def check_handler(
     if not _accepts(handler, len(parameters)) and not (optional and _accepts(handler, len(parameters) + len(optional))):
         expected = ("no parameter", "one parameter", "two parameters")[len(parameters)]
         raise TypeError(f"{where}: a {role} must take {expected}; write {wanted}")
-    _check_annotations(role, where, handler, types)
+    check_annotations(role, handler, types)
 
 
-def _check_annotations(role: str, where: str, handler: Callable[..., Any], types: Sequence[type]) -> None:
-    """Check that no parameter is annotated with a class that the handler is never called with."""
-    parameters = inspect.signature(handler).parameters.values() if types else ()
-    for parameter, given in zip(parameters, types, strict=False):
+def check_annotations(role: str, handler: Callable[..., Any], given_types: Sequence[type]) -> None:
+    """Check that no parameter is annotated with a class that the handler is never called with.
+
+    Raises:
+        TypeError: One is; the message names the file and line of the handler.
+    """
+    parameters = inspect.signature(handler).parameters.values() if given_types else ()
+    for parameter, given in zip(parameters, given_types, strict=False):
         annotated = _class_of(parameter.annotation, handler)
         if annotated is None or issubclass(given, annotated) or issubclass(annotated, given):
             continue
+        where = location_of(inspect.unwrap(_function_of(handler)))
+        name = parameter.name if given is str else given.__name__.lower()
         text = ", and read `turn.text`" if annotated is str and given.__name__ == "Turn" else ""
         raise TypeError(
             f"{where}: a {role} is called with a {given.__name__}, but its parameter `{parameter.name}` is annotated "
-            f"with {annotated.__name__}; write `{given.__name__.lower()}: {given.__name__}`{text}"
+            f"with {annotated.__name__}; write `{name}: {given.__name__}`{text}"
         )
 
 
@@ -82,7 +90,8 @@ def _class_of(annotation: Any, handler: Callable[..., Any]) -> type | None:
         except Exception:  # names that only type checkers import
             return None
     annotation = typing.get_origin(annotation) or annotation
-    is_class = isinstance(annotation, type) and annotation not in (inspect.Parameter.empty, typing.Any)
+    not_classes = (inspect.Parameter.empty, typing.Any, typing.Annotated, types.UnionType)
+    is_class = isinstance(annotation, type) and annotation not in not_classes
     return annotation if is_class and not getattr(annotation, "_is_protocol", False) else None
 
 
@@ -116,6 +125,31 @@ def stop_reason_of(returned: object, handler: Callable[..., Any]) -> str:
         f"{where} returned a value of type {type(returned).__name__}, but a handler of prompts must return None or a "
         f"stop reason ({', '.join(STOP_REASONS)}){hint}"
     )
+
+
+def wrong_answer(function: Callable[..., Any], verb: str, value: object, line: int | None = None) -> InternalError:
+    """Return the error for a function that answers prompts and `returned` or `yielded` something else than text.
+
+    Args:
+        function: The function, whose file and line the message names.
+        verb: What it did.
+        value: What it returned or yielded.
+        line: The line of the `yield`, if it is known.
+    """
+    where = location_of(inspect.unwrap(_function_of(function)))
+    done = f"{verb}{f' at line {line}' if line else ''}"
+    _log.error("%s %s %s, which is neither text nor content", where, done, shorten(repr(value), 200))
+    nothing = "" if verb == "yielded" else ", or nothing"
+    return InternalError(
+        f"{where} {done} a value of type {type(value).__name__}, but a function that answers prompts must give a "
+        f"string or content{nothing}: write `str(…)` to answer with its text"
+    )
+
+
+def exit_error(role: str, error: SystemExit) -> InternalError:
+    """Log the line on which a handler called `sys.exit()`; return the error for the client."""
+    _log.error("the %s raised SystemExit, reference %s", role, reference_of(error), exc_info=error)
+    return InternalError(f"the {role} raised {text_for_peer(error, debug=False)}")
 
 
 def name_of(function: Callable[..., Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 from duologue.agent.agent import Agent
-from duologue.agent.diagnostics.handlers import check_handler
+from duologue.agent.diagnostics.handlers import check_annotations, check_handler, wrong_answer
 from duologue.agent.session import Session
 from duologue.agent.turn import Turn
 from duologue.conversation.content import Content
@@ -43,6 +43,7 @@ def as_agent(target: Answer | type | Agent[Any], *, name: str | None = None) -> 
         if method is None:
             raise TypeError(f"the class {target.__name__} needs a method `async def prompt(self, prompt): …`")
         check_handler("method `prompt`", method, "self", "prompt", may_yield=True)
+        check_annotations("method `prompt`", method, (target, Turn if _wants_turn(method, position=1) else str))
         instances: WeakKeyDictionary[Session[Any], Any] = WeakKeyDictionary()
 
         @agent.on_open
@@ -55,6 +56,7 @@ def as_agent(target: Answer | type | Agent[Any], *, name: str | None = None) -> 
             return await _answer(instances[turn.session].prompt, turn)
     else:
         check_handler("function that answers prompts", target, "prompt", may_yield=True)
+        check_annotations("function that answers prompts", target, (Turn if _wants_turn(target) else str,))
 
         @agent.on_prompt
         async def answer_with_function(turn: Turn[Any]) -> Any:
@@ -68,21 +70,27 @@ async def _answer(function: Answer, turn: Turn[Any]) -> None:
     if isinstance(returned, AsyncGenerator):
         async with aclosing(cast("AsyncGenerator[str | Content]", returned)) as chunks:
             async for chunk in chunks:
+                if type(chunk) is not str and not isinstance(chunk, Content):
+                    frame = getattr(chunks, "ag_frame", None)
+                    raise wrong_answer(function, "yielded", chunk, frame and frame.f_lineno)
                 await turn.say(chunk)
     elif inspect.isawaitable(returned):
         answer: str | Content | None = await returned
-        if answer is not None:
-            await turn.say(answer)
+        if answer is None:
+            return
+        if not isinstance(answer, str | Content):  # pyright: ignore[reportUnnecessaryIsInstance]  # not checked before
+            raise wrong_answer(function, "returned", answer)
+        await turn.say(answer)
     else:
         raise TypeError(f"{function!r} must be an async generator or a coroutine function")
 
 
-def _wants_turn(function: Callable[..., Any]) -> bool:
+def _wants_turn(function: Callable[..., Any], position: int = 0) -> bool:
     parameters = list(inspect.signature(function).parameters.values())
-    if not parameters:
-        raise TypeError(f"{function!r} must take the prompt as its parameter")
-    hint = parameters[0].annotation
-    return parameters[0].name == "turn" or re.match(r"(\w+\.)*Turn\b", _name_of(hint)) is not None
+    if len(parameters) <= position:  # `*args`
+        return False
+    hint = parameters[position].annotation
+    return parameters[position].name == "turn" or re.match(r"(\w+\.)*Turn\b", _name_of(hint)) is not None
 
 
 def _name_of(hint: Any) -> str:

@@ -12,9 +12,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, cast
 
+from duologue.agent.diagnostics.handlers import exit_error
 from duologue.agent.turn import Turn
 from duologue.agent.turn_exceptions import StopTurn
-from duologue.errors import CommandNotFound, InternalError, StoreError
+from duologue.errors import CommandNotFound, DuologueError, InternalError, StoreError
+from duologue.runtime.incoming_requests import text_for_peer
 from duologue.runtime.tasks import TaskScope
 
 _log = logging.getLogger("duologue.agent")
@@ -177,10 +179,14 @@ class PromptQueue:
         failure = await self._persist_end(prompt, reason)
         if failure is None:
             return reason
-        _log.error("a turn ended (%s), but it could not be stored: %s", reason, failure)
+        is_ours = isinstance(failure, DuologueError)
+        shown = failure if is_ours else text_for_peer(failure, debug=prompt.turn.session._debug)
+        _log.error(
+            "a turn ended (%s), but it could not be stored: %s", reason, shown, exc_info=None if is_ours else failure
+        )
         if reason == "cancelled":  # protocol/v1/prompt-turn: cancelling never fails
             return reason
-        raise InternalError(f"the turn ended ({reason}), but it could not be stored: {failure}") from failure
+        raise InternalError(f"the turn ended ({reason}), but it could not be stored: {shown}") from failure
 
     async def _persist_end(self, prompt: _QueuedPrompt, reason: str) -> BaseException | None:
         """End the turn. Return the error if its end could not be stored."""
@@ -222,7 +228,7 @@ async def _guarded(handle: Callable[[Turn[Any]], Awaitable[str]], turn: Turn[Any
     except CommandNotFound as error:  # the user, not the author, can install the command
         raise InternalError(str(error)) from error
     except SystemExit as error:
-        raise InternalError("the prompt handler raised SystemExit") from error
+        raise exit_error("prompt handler", error) from error
 
 
 def _stop_in(raised: BaseException) -> StopTurn | None:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
+from duologue.agent.diagnostics.handlers import exit_error
 from duologue.conversation.content import Content, JsonObject, text_of
 from duologue.conversation.updates import MessageChunk
-from duologue.errors import ConnectionLost, InternalError
+from duologue.errors import ConnectionLost
 from duologue.protocol.steering import NO_RUNNING_TURN, STEERED_META, SteerAnswer
 
 if TYPE_CHECKING:
@@ -178,4 +179,4 @@ async def _run(handler: SteerHandler, turn: Turn[Any], message: SteeringMessage)
     try:
         return await handler(turn, message)
     except SystemExit as error:
-        raise InternalError("the steering handler raised SystemExit") from error
+        raise exit_error("steering handler", error) from error
