@@ -447,3 +447,27 @@ async def test_a_program_logs_the_file_and_line_of_a_call_without_await(tmp_path
         with pytest.raises(InternalError, match=r"without `await` at forgetful.py:5"):
             await client.prompt(await client.new(), "hello")
     assert f"`say` was called without `await`, so nothing was sent: {agent}:5" in stderr.decode()
+
+
+async def test_a_plan_of_something_else_than_steps_fails_the_turn_and_names_what_to_write(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    steps: Any = ["a", "b"]
+
+    async def one_list(turn: Turn[Settings]) -> None:
+        await turn.plan(steps)
+
+    async def number(turn: Turn[Settings]) -> None:
+        await turn.plan("a", 2)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+    await fails(tmp_path, one_list)
+    assert "must be a string or a `PlanEntry`, got list; write `*` before it: `turn.plan(*steps)`" in caplog.text
+    await fails(tmp_path, number)
+    assert "must be a string or a `PlanEntry`, got int\n" in caplog.text
+
+
+async def test_run_inside_a_coroutine_names_what_to_write_instead() -> None:
+    with pytest.raises(RuntimeError, match=r"one is running already: write `await agent.serve\(StdioTransport\(\)\)`"):
+        agent_with().run()
+    with pytest.raises(RuntimeError, match=r"one is running already: write `agent.asgi\(\)`"):
+        agent_with().run(ws=0)

@@ -122,3 +122,15 @@ def test_a_blocking_connection_without_with_says_what_to_write() -> None:
     made: Any = sync.connect(echo())
     with pytest.raises(AttributeError, match=r"has no `new_session`.*with duologue.sync.connect.*duologue.sync.open"):
         made.new_session(".")
+
+
+def test_permissions_that_are_no_policy_are_rejected_at_the_call(tmp_path: Path) -> None:
+    wrong: Any = "allow"
+    with pytest.raises(
+        TypeError, match=r'`duologue.Permissions`, got \'allow\'; write `permissions=Permissions\(edit="al'
+    ):
+        connect(echo(), permissions=wrong)
+    with pytest.raises(TypeError, match=r"`workspace` must be a `duologue.Workspace`, got PosixPath"):
+        connect(echo(), workspace=tmp_path)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match=r"`terminals` must be a `duologue.Terminals`, got True; .*Terminals\(\)`"):
+        connect(echo(), terminals=True)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -16,3 +16,9 @@ def test_a_notebook_shows_the_text_of_a_message_and_the_steps_of_a_plan() -> Non
     assert Message(role="agent", content=[TextContent("*hello*")])._repr_markdown_() == "*hello*"
     plan = Plan(entries=[PlanEntry("Read", status="completed"), PlanEntry("Write")])
     assert plan._repr_markdown_() == "- [x] Read\n- [ ] Write"
+
+
+def test_a_plan_iterates_over_its_entries() -> None:
+    entries = [PlanEntry("Read", status="completed"), PlanEntry("Write")]
+    assert list(Plan(entries=entries)) == entries
+    assert list(Plan(markdown="# Steps")) == []

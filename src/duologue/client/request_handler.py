@@ -42,7 +42,7 @@ from duologue.protocol.values import (
     PermissionOption,
     TerminalOutputResult,
 )
-from duologue.sanitize import escape_line
+from duologue.sanitize import escape_line, shorten
 
 if TYPE_CHECKING:
     from duologue.client.permissions.policy import Permissions
@@ -85,6 +85,9 @@ class ClientRequestHandler:
         on_login_status: Callable[[AuthStatus], None] | None,
     ) -> None:
         self._agent = agent
+        _check_service(permissions, "Permissions", 'edit="allow"')
+        _check_service(workspace, "Workspace", '"."')
+        _check_service(terminals, "Terminals", "")
         self._policy = None if permissions is None else permissions.for_agent(agent)
         # Agents choose the ids of their sessions, so two of them may use the same one.
         self.workspace = None if workspace is None else workspace.for_agent()
@@ -382,3 +385,12 @@ def _is_idle(child: ClientSession) -> bool:
 
 def _no_session(session_id: str) -> ResourceNotFound:
     return ResourceNotFound("no such session", data={"sessionId": session_id})
+
+
+def _check_service(given: object, name: str, arguments: str) -> None:
+    """Check what a caller passes to `connect` and `ask`, without loading the class that it should be of."""
+    if given is not None and not hasattr(given, "for_agent"):
+        role = name.lower()
+        raise TypeError(
+            f"`{role}` must be a `duologue.{name}`, got {shorten(repr(given), 60)}; write `{role}={name}({arguments})`"
+        )

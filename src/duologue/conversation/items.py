@@ -5,6 +5,7 @@ Items are immutable: a change makes a new one, so that a caller can keep the one
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from reprlib import Repr
 from typing import Any, TypeAlias, cast
 
@@ -144,7 +145,7 @@ class Terminal(Received, frozen=True, kw_only=True):
 
 
 class Plan(Received, frozen=True, kw_only=True):
-    """The current plan: entries, or a file, or Markdown."""
+    """The current plan: entries, which it iterates over, or a file, or Markdown."""
 
     plan_id: str | None = None
     entries: list[PlanEntry] = []
@@ -152,6 +153,9 @@ class Plan(Received, frozen=True, kw_only=True):
     markdown: str | None = None
     other: JsonObject | None = None
     meta: JsonObject | None = None
+
+    def __iter__(self) -> Iterator[PlanEntry]:
+        return iter(self.entries)
 
     def _repr_markdown_(self) -> str:
         """Return what a notebook shows: a list of tasks, or the plan's own Markdown."""

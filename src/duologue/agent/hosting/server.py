@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from duologue.agent.hosting.stdio import errors_on_stderr
+from duologue.agent.hosting.stdio import check_no_loop, errors_on_stderr
 from duologue.agent.hosting.tenants import PerCallerAgents, StoreFactory
 from duologue.transports.server.app import ServerApp
 from duologue.transports.server.auth import AccessControl
@@ -94,6 +94,7 @@ def asgi_app(agent: Agent[Any], options: ServerOptions, address: ServerAddress |
 
 def run_server(agent: Agent[Any], options: ServerOptions, *, port: int, scheme: str) -> None:
     """Serve an agent until a signal stops the server. Blocks."""
+    check_no_loop("agent.asgi()", "an application that your ASGI server runs")
     address = ServerAddress(
         host=options.host,
         port=port,

@@ -40,7 +40,12 @@ has_served = False
 
 
 def serve_stdio(agent: Servable) -> None:
-    """Serve an agent on stdin and stdout until the client disconnects or a signal arrives."""
+    """Serve an agent on stdin and stdout until the client disconnects or a signal arrives.
+
+    Raises:
+        RuntimeError: An event loop is running in this thread.
+    """
+    check_no_loop("await agent.serve(StdioTransport())", "with `from duologue.lowlevel import StdioTransport`")
     global has_served  # noqa: PLW0603  # of the process, as stdin and stdout are
     has_served = True
     if is_development():
@@ -51,6 +56,26 @@ def serve_stdio(agent: Servable) -> None:
         sys.stderr.write(f"{ON_TERMINAL.format(shlex.join(sys.argv))}\n")
     with errors_on_stderr():
         _serve(agent)
+
+
+def check_no_loop(instead: str, detail: str) -> None:
+    """Check that `run` can start an event loop.
+
+    Args:
+        instead: What to write inside a coroutine.
+        detail: What that needs.
+
+    Raises:
+        RuntimeError: An event loop is running in this thread.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        f"`run()` starts an event loop of its own, but one is running already: write `{instead}`, {detail}, "
+        "or call `run()` outside of coroutines"
+    )
 
 
 def _serve(agent: Servable) -> None:

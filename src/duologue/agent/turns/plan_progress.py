@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import structs
 
@@ -29,9 +29,7 @@ class PlanProgress:
     """
 
     def __init__(self, turn: Turn[Any], entries: Iterable[str | PlanEntry], plan_id: str | None) -> None:
-        self.entries = [PlanEntry(entry) if isinstance(entry, str) else entry for entry in entries]
-        for entry in self.entries:
-            check_step(entry.status, entry.priority)
+        self.entries = [_as_step(entry) for entry in entries]
         self._turn = turn
         self._plan_id = plan_id
 
@@ -73,3 +71,14 @@ class PlanProgress:
     async def _set(self, index: int, status: str) -> None:
         self.entries[index] = structs.replace(self.entries[index], status=status)
         await self.send()
+
+
+def _as_step(entry: object) -> PlanEntry:
+    if isinstance(entry, str):
+        return PlanEntry(entry)
+    if not isinstance(entry, PlanEntry):
+        fix = "; write `*` before it: `turn.plan(*steps)`" if isinstance(entry, list | tuple) else ""
+        kind = type(cast("object", entry)).__name__
+        raise TypeError(f"a step of a plan must be a string or a `PlanEntry`, got {kind}{fix}")
+    check_step(entry.status, entry.priority)
+    return entry
