@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -78,7 +78,7 @@ def _as_step(entry: object) -> PlanEntry:
         return PlanEntry(entry)
     if not isinstance(entry, PlanEntry):
         fix = "; write `*` before it: `turn.plan(*steps)`" if isinstance(entry, list | tuple) else ""
-        kind = type(cast("object", entry)).__name__
+        kind = entry.__class__.__name__
         raise TypeError(f"a step of a plan must be a string or a `PlanEntry`, got {kind}{fix}")
     check_step(entry.status, entry.priority)
     return entry
