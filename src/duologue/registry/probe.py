@@ -28,6 +28,8 @@ from duologue.sanitize import escape_line
 
 PROBE_SECONDS = 60.0
 """Time for an agent to start, to answer `initialize`, and to open a session."""
+END_SECONDS = 20.0
+"""Time for an agent to end, in addition; one that does not is killed long before."""
 
 MAX_TEXT = 300
 """Characters that are stored of a name or an error."""
@@ -109,7 +111,7 @@ class _Probe:
         """Start the agent; return the version it chose."""
         began = time.monotonic()
         async with (
-            asyncio.timeout(3 * seconds),  # also for its end
+            asyncio.timeout(2 * seconds + END_SECONDS),
             connect(
                 self._configuration,
                 cwd=self._directory,
