@@ -42,10 +42,15 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     with open(os.path.join(sys.argv[1], "log"), "a", buffering=1) as log:
         log.write(f"start {os.getpid()}\n")
+        is_known = False
         for line in sys.stdin:
             message = json.loads(line)
             log.write(f"{message['method']} {os.getpid()}\n")
             if "id" in message:
+                if message["method"] == "session/new" and os.environ.get("LOGIN") and not is_known:
+                    send({"id": message["id"], "error": {"code": -32000, "message": "Authentication required"}})
+                    continue
+                is_known = is_known or message["method"] == "authenticate"
                 send({"id": message["id"], "result": answer(message["method"], message["params"])})
                 if message["method"] == "session/new":
                     say(f"s{os.getpid()}", "after ")

@@ -188,6 +188,38 @@ def test_a_cancelled_job_cancels_its_turn(program: Program) -> None:
     assert program.run("daemon", "cancel", job_id).returncode != 0
 
 
+def test_the_output_of_a_job_is_printed_and_its_exit_code_is_returned(program: Program) -> None:
+    job_id = program.prompt("--no-wait").stdout.strip()
+    followed = program.run("daemon", "output", job_id, "--follow")
+    failed = program.run("run", "--no-wait", "hi", "--", "/no/such/agent").stdout.strip()
+    waited = program.run("daemon", "wait", failed, "--timeout", "60")
+
+    assert (followed.returncode, followed.stdout.strip()) == (0, "before after m"), followed.stderr
+    assert program.run("daemon", "wait", job_id).returncode == 0
+    assert program.run("daemon", "output", job_id).stdout == followed.stdout
+    assert waited.returncode == program.job(failed)["exit_code"] == 1
+    assert "/no/such/agent" in program.run("daemon", "output", failed).stderr
+
+
+def test_a_wait_for_a_job_has_an_end(program: Program) -> None:
+    job_id = program.prompt("--no-wait", text="wait").stdout.strip()
+    for arguments in (("wait", job_id), ("output", job_id, "--follow")):
+        done = program.run("daemon", *arguments, "--timeout", "0.3")
+        assert (done.returncode, "still runs after 0.3 s" in done.stderr) == (6, True), done.stderr
+    assert ", 1 job running" in program.run("daemon", "status").stdout
+    assert program.run("daemon", "cancel", job_id).returncode == 0
+    assert program.run("daemon", "wait", job_id).returncode == 130
+
+
+def test_a_wrong_action_gets_a_suggestion_and_no_hidden_choice(program: Program) -> None:
+    refused = program.run("daemon", "stauts")
+
+    assert refused.returncode == 2
+    assert "did you mean 'status'?" in refused.stderr
+    assert "'job'" not in refused.stderr
+    assert "did you mean 'list'?" in program.run("sessions", "lits").stderr
+
+
 def test_a_job_of_a_killed_daemon_is_lost(program: Program) -> None:
     job_id = program.prompt("--no-wait", text="wait").stdout.strip()
     until(lambda: program.log.exists() and "session/prompt" in program.log.read_text())
@@ -195,6 +227,8 @@ def test_a_job_of_a_killed_daemon_is_lost(program: Program) -> None:
 
     until(lambda: is_gone(program.agents()[0]))
     assert program.job(job_id)["state"] == "lost"
+    waited = program.run("daemon", "wait", job_id)
+    assert (waited.returncode, "is lost" in waited.stderr) == (1, True)
 
 
 def test_neither_the_prompt_nor_the_environment_is_in_the_arguments_or_the_status(program: Program) -> None:
@@ -212,6 +246,10 @@ def test_neither_the_prompt_nor_the_environment_is_in_the_arguments_or_the_statu
     [
         ("daemon", "cancel"),
         ("daemon", "status", "no such job"),
+        ("daemon", "wait"),
+        ("daemon", "output", "no such job"),
+        ("daemon", "status", "--follow"),
+        ("daemon", "status", "--timeout", "1"),
         ("daemon", "stop", "x"),
         ("run", "--warm", "--stderr", "hi"),
     ],

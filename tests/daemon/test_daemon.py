@@ -198,6 +198,36 @@ async def test_one_agent_waits_for_each_command_and_directory(directory: Runtime
         await until(log, "end", 3)
 
 
+async def test_an_agent_that_needs_a_login_waits_without_a_session_and_its_client_knows(
+    directory: RuntimeDirectory, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    command = [sys.executable, str(AGENT), str(tmp_path)]
+    async with running(directory) as (_, client):
+        transport = await client.attach(command, {"LOGIN": "1"})
+        assert not transport.needs_login
+        await exchange(transport, 0, "initialize", {})
+        assert "error" in (await exchange(transport, 1, "session/new", {}))[-1]
+        await exchange(transport, 2, "authenticate", {})
+        await exchange(transport, 3, "session/new", {})
+        prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "hi"}]}
+        await exchange(transport, 4, "session/prompt", prompt)
+        await transport.aclose()
+        while (state := await client.status()) is None or not state.without_session:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+        assert (state.warm, state.without_session) == (1, 1)
+        second = await client.attach(command, {"LOGIN": "1"})
+        assert second.needs_login
+        await exchange(second, 0, "initialize", {})
+        assert "error" in (await exchange(second, 1, "session/new", {}))[-1]
+        await second.aclose()
+        assert lines_with(log, "start") == 2
+        other = await client.attach([*command, "x"], {})
+        assert not other.needs_login
+        await other.aclose()
+
+
 async def test_a_client_that_leaves_ends_its_agent_after_its_turn_was_cancelled(
     directory: RuntimeDirectory, tmp_path: Path
 ) -> None:

@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 V2 = "use version 2 of the protocol (a draft) if the agent supports it"
 DIALECTS = ("seed-003", "seed-004")
 DIALECT = "older dialect of the protocol that the agent uses"
+
+HIDDEN = frozenset({("duologue daemon", "job")})
+"""Commands and choices of them that only the program itself uses."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that suggests the choice that is probably meant."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices or (self.prog, value) in HIDDEN:
+            return
+        from duologue.suggestion import suggestion
+
+        choices = [str(choice) for choice in action.choices]
+        listed = ", ".join(map(repr, choices))
+        near = suggestion(str(value), choices)
+        raise argparse.ArgumentError(action, f"invalid choice: {value!r} (choose from {listed}){near}")
 
 
 def add_repeatable(parser: argparse._ActionsContainer, flag: str, metavar: str, meaning: str) -> None:

@@ -15,6 +15,7 @@ from duologue.cli.exit_codes import ExitCode
 from duologue.cli.options import (
     DIALECTS,
     V2,
+    CommandParser,
     add_agent_options,
     add_dialect_option,
     add_lock_option,
@@ -71,13 +72,17 @@ def _described(commands: Commands) -> dict[str, tuple[str, argparse.ArgumentPars
     return {name: (help_texts[name], parser) for name, parser in commands.choices.items()}
 
 
-def _make() -> tuple[argparse.ArgumentParser, Commands]:
-    parser = argparse.ArgumentParser(
+def _root() -> argparse.ArgumentParser:
+    return CommandParser(
         prog="duologue",
         description=WELCOME,
         epilog="`duologue help COMMAND` explains one command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def _make() -> tuple[argparse.ArgumentParser, Commands]:
+    parser = _root()
     parser.add_argument("-V", "--version", action="version", version=f"duologue {duologue.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     _add_run(commands)
@@ -304,14 +309,18 @@ def _add_daemon(commands: Commands) -> None:
         help="control the process that keeps agents started, and runs prompts in the background",
         description="`duologue run --warm` and `--no-wait` start the daemon when they need it. Only its owner can "
         "reach it, and it ends when it is idle. `status` exits with 1 if it does not run. There is none on Windows.",
-        epilog="examples: duologue daemon status; duologue daemon cancel 5f2a9c0d13be",
+        epilog="examples: duologue daemon status; duologue daemon wait 5f2a9c0d13be",
     )
-    actions = ("start", "status", "stop", "cancel", "job")
+    actions = ("start", "status", "stop", "output", "wait", "cancel")
     daemon.add_argument(
-        "action", choices=actions, metavar="{start,status,stop,cancel}", help="what to do; `cancel` needs a job"
+        "action",
+        choices=actions,
+        help="what to do; `output` prints what a job has printed, `wait` waits for a job and exits with its code",
     )
     daemon.add_argument("job", nargs="?", metavar="JOB", help="id of a job, as `run --no-wait` printed it")
     daemon.add_argument("--json", action="store_true", help="status: print one JSON object per line")
+    daemon.add_argument("--follow", action="store_true", help="output: go on until the job ends")
+    add_seconds(daemon, "--timeout", "wait, output --follow: exit with 6 if the job has not ended by then")
     daemon.add_argument("--foreground", action="store_true", help="start: be the daemon, instead of starting one")
     add_seconds(daemon, "--idle-timeout", "start --foreground: end after this many idle seconds", 900.0)
 

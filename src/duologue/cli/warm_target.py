@@ -11,6 +11,7 @@ import msgspec
 import duologue
 from duologue.client.target import AgentTarget, Target, TargetOptions
 from duologue.daemon.client import AttachedTransport, DaemonClient
+from duologue.daemon.messages import LOGIN_NEEDED
 from duologue.errors import StartError
 from duologue.transports.base import Transport
 
@@ -32,6 +33,9 @@ class WarmTarget(AgentTarget):
             self._attached = await DaemonClient(duologue.__version__).attach(command, env)
         except StartError as error:
             sys.stderr.write(f"duologue: without the daemon: {error}\n")
+        else:
+            if self._attached.needs_login:
+                sys.stderr.write(f"duologue: --warm saves less with this agent: {LOGIN_NEEDED}\n")
 
     def open(self) -> Transport:
         """Return the transport of the daemon the first time; later, or without it, start the agent here."""

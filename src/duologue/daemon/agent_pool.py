@@ -68,6 +68,12 @@ class AgentPool:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def without_session(self, caller: CallerCommand | None = None) -> int:
+        """Return how many agents, or of this command, wait without a session because they require a login."""
+        command_key = None if caller is None else caller.command_key()
+        entries = [entry for key, entry in self._entries.items() if command_key in (None, key)]
+        return sum(entry.agent.needs_login for entry in entries)
+
     def prepare(self, caller: CallerCommand, opening: Opening) -> None:
         """Start an agent for the next client with the same key, unless there is one; end one with another key."""
         command_key, key = caller.command_key(), caller.key(opening.initialize)

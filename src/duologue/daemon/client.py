@@ -80,7 +80,10 @@ class DaemonClient:
             StartError: There is no daemon, and none can be started.
         """
         caller = CallerCommand.of(split_command(command), str(Path.cwd()), environment.inherited(env))
-        return (await self._open_started(DaemonRequest(version=self._version, action="attach", caller=caller)))[0]
+        request = DaemonRequest(version=self._version, action="attach", caller=caller)
+        transport, reply = await self._open_started(request)
+        transport.needs_login = reply.without_session > 0
+        return transport
 
     async def run(self, command: Sequence[str], text: str, title: str) -> str:
         """Run a command in the background; return the id of its job.
@@ -181,6 +184,9 @@ class DaemonClient:
 
 class AttachedTransport(SocketTransport):
     """The connection to the daemon, on which an agent's frames follow its reply; it is open already."""
+
+    needs_login: bool = False
+    """The agent that waits for this command opens no session before a login."""
 
     async def open(self) -> None:
         """Open the transport."""

@@ -17,6 +17,9 @@ from msgspec import Meta, Struct
 VOLATILE = frozenset({"_", "SHLVL", "OLDPWD", "COLUMNS", "LINES"})
 """Variables that differ from one command of a shell to the next, and mean nothing to an agent."""
 
+LOGIN_NEEDED = "it needs a login in each process, so it is started in advance, but its session is not opened"
+"""Note for the user of an agent that opens no session before a login."""
+
 Path = Annotated[str, Meta(max_length=10_000)]
 Command = Annotated[list[Annotated[str, Meta(max_length=1 << 20)]], Meta(max_length=10_000)]
 Environment = Annotated[dict[str, str], Meta(max_length=100_000)]
@@ -97,6 +100,7 @@ class DaemonReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
         seconds: status: how long it has been running.
         clients: status: number of agents that are in use.
         warm: status: number of agents that are started and not in use.
+        without_session: status: number of those that need a login to open a session; attach: those of this command.
         jobs: status: ids of the jobs that are running.
     """
 
@@ -108,4 +112,5 @@ class DaemonReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     seconds: float = 0.0
     clients: int = 0
     warm: int = 0
+    without_session: int = 0
     jobs: list[str] = []

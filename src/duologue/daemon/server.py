@@ -168,7 +168,15 @@ class DaemonServer:
         else:
             self._reply(client, error="" if request.action == "status" else "the request has no caller")
 
-    def _reply(self, client: Transport, *, error: str = "", is_ending: bool = False, job: str = "") -> None:
+    def _reply(
+        self,
+        client: Transport,
+        *,
+        error: str = "",
+        is_ending: bool = False,
+        job: str = "",
+        caller: CallerCommand | None = None,
+    ) -> None:
         reply = DaemonReply(
             version=self._version,
             error=error,
@@ -178,6 +186,7 @@ class DaemonServer:
             seconds=time.monotonic() - self._began,
             clients=self._attached,
             warm=len(self._pool),
+            without_session=self._pool.without_session(caller),
             jobs=self._jobs.ids,
         )
         client.send(msgspec.json.encode(reply))
@@ -193,7 +202,7 @@ class DaemonServer:
     async def _attach(self, client: Transport, caller: CallerCommand) -> None:
         self._attached += 1
         try:
-            self._reply(client)
+            self._reply(client, caller=caller)
             async with asyncio.timeout(self._limits.request_seconds):
                 frames = await client.receive()
             if frames:

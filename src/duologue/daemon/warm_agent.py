@@ -15,7 +15,7 @@ from typing import Self
 import msgspec
 from msgspec import Raw, Struct
 
-from duologue.errors import ConnectionLost, DuologueError, StartError
+from duologue.errors import AuthenticationRequired, ConnectionLost, DuologueError, StartError
 from duologue.jsonrpc.codec import serialize_request
 from duologue.jsonrpc.envelope import Envelope, read_envelope, with_id
 from duologue.jsonrpc.messages import Id
@@ -63,6 +63,13 @@ def params_of(frame: bytes) -> bytes:
 
 class _Params(Struct):
     params: Raw = Raw(b"")
+
+
+class _Failed(Struct):
+    class Error(Struct):
+        code: int = 0
+
+    error: Error | None = None
 
 
 class _Capabilities(Struct):
@@ -129,6 +136,14 @@ class WarmAgent(WrappedTransport):
     def is_usable(self) -> bool:
         """False after the agent has ended."""
         return not self._is_ended and INITIALIZE in self._answers
+
+    @property
+    def needs_login(self) -> bool:
+        """True if the agent opens no session because it requires a login."""
+        with suppress(msgspec.MsgspecError):
+            answer = msgspec.json.decode(self._answers.get(NEW_SESSION, b"{}"), type=_Failed)
+            return answer.error is not None and answer.error.code == AuthenticationRequired.code
+        return False
 
     async def wait_ended(self) -> None:
         """Wait until the agent ends by itself."""

@@ -7,15 +7,18 @@ import asyncio
 import signal
 import sys
 import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from typing import BinaryIO
 
 import msgspec
 
 import duologue
-from duologue.cli.console.safe_output import safe
+from duologue.cli.console.safe_output import SafeOutput, safe
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.daemon.client import DaemonClient
 from duologue.daemon.jobs import JobRecord, output_file, stored_jobs
-from duologue.daemon.messages import DaemonReply, DaemonRequest
+from duologue.daemon.messages import LOGIN_NEEDED, DaemonReply, DaemonRequest
 from duologue.daemon.runtime_directory import RuntimeDirectory
 from duologue.daemon.server import DaemonLimits, DaemonServer
 from duologue.errors import StartError
@@ -24,12 +27,13 @@ from duologue.sanitize import escape_line
 JSON_FORMAT = 1
 """Version of the lines of `status --json`; a new field is no new version."""
 
+POLL_SECONDS = 0.2
+"""Time between two looks at a job that is waited for."""
+
 
 def daemon(arguments: argparse.Namespace) -> int:
     """Run one action; return the exit code."""
-    if (arguments.job is None) if arguments.action == "cancel" else (arguments.job and arguments.action != "status"):
-        needs = "needs the id of a job" if arguments.job is None else "accepts no job"
-        raise UsageError(f"daemon {arguments.action} {needs}")
+    _check(arguments)
     match arguments.action:
         case "start" if arguments.foreground:
             return asyncio.run(_serve(arguments.idle_timeout))
@@ -44,11 +48,28 @@ def daemon(arguments: argparse.Namespace) -> int:
             request = DaemonRequest(version=duologue.__version__, action="cancel", job=arguments.job)
             if asyncio.run(DaemonClient(duologue.__version__).request(request)) is None:
                 raise UsageError(f"the job {arguments.job} does not run")
+        case "output":
+            return asyncio.run(_output(arguments))
+        case "wait":
+            return asyncio.run(_wait(arguments))
         case "job":
             return _run_job()
         case _:
             return _status(arguments)
     return ExitCode.OK
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Refuse arguments that do not fit the action."""
+    action = arguments.action
+    if action in ("cancel", "output", "wait") and arguments.job is None:
+        raise UsageError(f"daemon {action} needs the id of a job; `duologue daemon status` lists them")
+    if action in ("start", "stop") and arguments.job is not None:
+        raise UsageError(f"daemon {action} accepts no job")
+    if arguments.follow and action != "output":
+        raise UsageError("`--follow` is for `daemon output JOB`")
+    if arguments.timeout is not None and action != "wait" and not arguments.follow:
+        raise UsageError("`--timeout` is for `daemon wait JOB` and `daemon output JOB --follow`")
 
 
 async def _serve(idle_seconds: float) -> ExitCode:
@@ -83,6 +104,62 @@ def _known_job(job_id: str) -> JobRecord:
     return record
 
 
+def _current(record: JobRecord, reply: DaemonReply | None) -> JobRecord:
+    """Return the job as it is now: one that the daemon does not run has ended since, or is lost."""
+    if record.state != "running" or (reply is not None and record.id in reply.jobs):
+        return record
+    record = _known_job(record.id)
+    return msgspec.structs.replace(record, state="lost") if record.state == "running" else record
+
+
+async def _until_ended(arguments: argparse.Namespace, on_poll: Callable[[], None] = lambda: None) -> JobRecord | None:
+    """Wait until a job has ended, and return it; None if that takes too long."""
+    client = DaemonClient(duologue.__version__)
+    try:
+        async with asyncio.timeout(arguments.timeout):
+            while (record := _current(_known_job(arguments.job), await client.status())).state == "running":
+                on_poll()
+                await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        sys.stderr.write(f"duologue: the job {arguments.job} still runs after {arguments.timeout:g} s\n")
+        return None
+    return record
+
+
+async def _wait(arguments: argparse.Namespace) -> int:
+    """Wait for a job; return its exit code."""
+    record = await _until_ended(arguments)
+    if record is None:
+        return ExitCode.TIMEOUT
+    if record.state == "cancelled":
+        return ExitCode.INTERRUPTED
+    if record.exit_code is None:
+        sys.stderr.write(f"duologue: the job {record.id} is {record.state}: the daemon ended before it\n")
+        return ExitCode.AGENT_ERROR
+    return record.exit_code if record.exit_code >= 0 else 128 - record.exit_code
+
+
+async def _output(arguments: argparse.Namespace) -> ExitCode:
+    """Print what a job has printed; with `--follow`, go on until it ends."""
+    _known_job(arguments.job)
+    with ExitStack() as stack:
+        copies: list[tuple[BinaryIO, SafeOutput]] = []
+        out, err = output_file(arguments.job), output_file(arguments.job, "err")
+        for path, stream in ((out, safe(sys.stdout, is_exact=True)), (err, safe(sys.stderr))):
+            with suppress(FileNotFoundError):  # it could not be started
+                copies.append((stack.enter_context(path.open("rb")), stream))
+
+        def copy() -> None:
+            for file, stream in copies:
+                while data := file.read(1 << 16):
+                    stream.write_bytes(data)
+                stream.flush()
+
+        is_ended = not arguments.follow or await _until_ended(arguments, copy) is not None
+        copy()
+    return ExitCode.OK if is_ended else ExitCode.TIMEOUT
+
+
 def _status(arguments: argparse.Namespace) -> ExitCode:
     """Show the daemon and its jobs, or one job."""
     records = stored_jobs() if arguments.job is None else [_known_job(arguments.job)]
@@ -91,13 +168,7 @@ def _status(arguments: argparse.Namespace) -> ExitCode:
     except StartError as error:
         sys.stderr.write(f"duologue: {error}\n")
         reply = None
-    running = [] if reply is None else reply.jobs
-    jobs = [
-        msgspec.structs.replace(record, state="lost")
-        if record.state == "running" and record.id not in running
-        else record
-        for record in records
-    ]
+    jobs = [_current(record, reply) for record in records]
     if arguments.job is None:
         _show_daemon(reply, arguments.json)
     for record in jobs:
@@ -107,14 +178,22 @@ def _status(arguments: argparse.Namespace) -> ExitCode:
 
 def _show_daemon(reply: DaemonReply | None, is_json: bool) -> None:
     if is_json:
-        fields = {} if reply is None else {name: getattr(reply, name) for name in ("version", "pid", "clients", "warm")}
+        fields = (
+            {}
+            if reply is None
+            else {name: getattr(reply, name) for name in ("version", "pid", "clients", "warm", "without_session")}
+        )
         line = {"format": JSON_FORMAT, "daemon": "stopped" if reply is None else "running", **fields}
         safe(sys.stdout, is_exact=True).write_json(line)
     elif reply is None:
         sys.stdout.write("no daemon is running\n")
     else:
-        used = f"{reply.clients} agents in use, {reply.warm} ready, {len(reply.jobs)} jobs running"
+        counts = ((reply.clients, "agent"), (len(reply.jobs), "job"))
+        agents, jobs = (f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts)
+        used = f"{agents} in use, {reply.warm} ready, {jobs} running"
         sys.stdout.write(f"pid {reply.pid}, version {reply.version}, running for {reply.seconds:.0f} s: {used}\n")
+        if reply.without_session:
+            sys.stdout.write(f"{reply.without_session} of the ready agents: {LOGIN_NEEDED}\n")
 
 
 def _show_job(record: JobRecord, is_json: bool) -> None:
