@@ -119,6 +119,42 @@ def test_the_timeout_of_one_call_covers_the_start_and_the_session(tmp_path: Path
     assert raised.value.text == "So far."
 
 
+BUSY = """
+import duologue
+
+async def answer(prompt):
+    yield "So far."
+    while True:
+        pass
+
+duologue.run(answer)
+"""
+
+
+def test_one_call_ends_an_agent_that_ignores_the_end_of_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duologue.client.agent.CANCEL_SECONDS", 0.1)
+    with pytest.raises(TurnTimeout, match=r"did not answer within 8 s, so the turn was cancelled") as raised:
+        sync.ask([sys.executable, "-c", BUSY], "go", cwd=tmp_path, timeout=8)
+    assert raised.value.stop_reason == "cancelled"
+
+
+def test_a_session_without_an_event_loop_outlives_an_agent_that_ignores_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duologue.client.agent.CANCEL_SECONDS", 0.1)
+    with sync.connect([sys.executable, "-c", BUSY]) as agent, agent.new_session(tmp_path) as session:
+        for _ in range(2):
+            with pytest.raises(TurnTimeout, match=r"within 1 s"):
+                session.ask("go", timeout=1)
+            assert not session.is_busy
+        with session.prompt("go") as turn:
+            pass
+        assert turn.stop_reason == "cancelled"
+    assert not session.is_open
+
+
 def test_one_call_logs_in_with_the_method_it_is_given(tmp_path: Path) -> None:
     locked: Agent[Any] = Agent("locked", login_required=True)
     logins: list[str] = []

@@ -41,6 +41,21 @@ def test_turns_are_iterated_waited_for_and_left_early(tmp_path: Path) -> None:
     assert agent.info is not None
 
 
+def test_a_block_around_a_turn_cancels_it_at_its_end_and_not_before(tmp_path: Path) -> None:
+    with sync.connect(builtin_agent()) as agent, agent.new_session(tmp_path) as session:
+        with session.prompt("/stream 5") as turn:
+            for _ in turn:
+                break
+            assert not turn.is_cancelling
+            assert any(isinstance(event, Text) for event in turn)
+        assert (turn.stop_reason, turn.text) == ("end_turn", "0 1 2 3 4 ")
+        with session.prompt("/slow") as turn:
+            pass
+        assert turn.stop_reason == "cancelled"
+        with pytest.raises(RequestError), session.prompt("/error") as turn:
+            assert list(turn) == []
+
+
 async def test_it_works_where_a_loop_is_already_running(tmp_path: Path) -> None:
     """A notebook runs one; each call still waits, on another thread."""
     with sync.connect(builtin_agent()) as agent, agent.new_session(tmp_path) as session:

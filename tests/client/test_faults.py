@@ -23,6 +23,7 @@ from duologue.errors import (
     InvalidParams,
     ProtocolViolation,
     RequestError,
+    TurnTimeout,
 )
 from duologue.events import Event, Plan, Text, ToolCall, Usage
 from tests.client.processes import is_running
@@ -394,6 +395,53 @@ async def test_a_cancelled_turn_that_the_agent_does_not_end_is_abandoned_and_lat
         ended.set()
         assert (await late.get()).is_late
         assert session.last_message_text() == " on"
+
+
+async def test_a_late_answer_to_an_abandoned_prompt_does_not_end_the_next_one(tmp_path: Path) -> None:
+    async def answer(params: Json) -> Json:
+        if len(agent.calls("session/prompt")) == 1:
+            await first.wait()
+            return result(stopReason="refusal")
+        first.set()
+        await agent.until("$/cancel_request")
+        agent.update(text_chunk("second"))
+        await second.wait()
+        return result(stopReason="end_turn")
+
+    first, second = asyncio.Event(), asyncio.Event()
+    agent = ScriptedAgent(prompt=answer)
+    async with asyncio.timeout(60), connect(agent) as remote, remote.new_session(tmp_path) as session:
+        remote._cancel_timeout = 0.05
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await session.prompt("one")
+        assert not session.is_busy
+        async with session.prompt("two") as turn:
+            async for event in turn:
+                assert isinstance(event, Text)
+                second.set()
+        assert (turn.stop_reason, turn.text) == ("end_turn", "second")
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+async def test_an_agent_that_never_closes_a_session_does_not_block_the_client(tmp_path: Path, is_busy: bool) -> None:
+    async def never(params: Json) -> Json:
+        await left.wait()
+        return result()
+
+    left = asyncio.Event()
+    agent = ScriptedAgent({"sessionCapabilities": {"close": {}}}, prompt=never)
+    agent.answers["session/close"] = never
+    async with asyncio.timeout(60), connect(agent) as remote:
+        remote._cancel_timeout = 0.05
+        async with remote.new_session(tmp_path) as session:
+            if is_busy:
+                with pytest.raises(TurnTimeout):
+                    await session.ask("go", timeout=0.05)
+        assert len(agent.calls("session/close")) == 1
+        assert not session.is_open
+        left.set()
+        assert (await remote.new_session(tmp_path)).is_open
 
 
 async def test_cancelling_a_session_withdraws_the_prompts_that_wait(tmp_path: Path) -> None:

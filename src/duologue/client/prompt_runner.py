@@ -29,6 +29,7 @@ class PromptRunner:
         has_run: A turn has begun.
         is_prompted: A prompt was sent; before, everything received is the history of a loaded session.
         is_interrupted: The agent was lost during the last turn.
+        is_cancel_ignored: The agent did not end the last turn in time after it was cancelled.
     """
 
     def __init__(self, session: ClientSession) -> None:
@@ -36,6 +37,7 @@ class PromptRunner:
         self.has_run = False
         self.is_prompted = False
         self.is_interrupted = False
+        self.is_cancel_ignored = False
         self._session = session
         self._agent = session.agent
         self._queued: list[ClientTurn] = []
@@ -110,7 +112,7 @@ class PromptRunner:
         try:
             self._queued.remove(turn)
             self._add_prompt(turn)
-            self.running, self.has_run = turn, True
+            self.running, self.has_run, self.is_cancel_ignored = turn, True, False
             try:
                 result = await self._agent._supervisor.request(partial(self._send, turn), self._session)
                 turn._end(result)

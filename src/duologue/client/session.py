@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from duologue.client.new_sessions import CLOSE_SECONDS
 from duologue.client.prompt import Attachment, build_prompt
 from duologue.client.prompt_runner import PromptRunner, answer_of
 from duologue.client.session_controls import SessionControls, check_can_cancel
@@ -352,7 +353,7 @@ class ClientSession(SessionControls):
     # --- closing
 
     async def aclose(self) -> None:
-        """Close the session, also at the agent if it supports that. A second call does nothing."""
+        """Close the session, also at the agent if it supports that and responds. A second call does nothing."""
         if not self.is_open:
             return
         self.is_open = False
@@ -360,7 +361,7 @@ class ClientSession(SessionControls):
             if not self.agent.is_closed and self._generation == self.agent._supervisor.generation:
                 await self._close_at_agent()
         # An unknown session is as good as closed, and there are agents that advertise closing and do not support it.
-        except (ResourceNotFound, MethodNotFound, ConnectionLost):
+        except (ResourceNotFound, MethodNotFound, ConnectionLost, TimeoutError):
             pass
         finally:
             await self._end()
@@ -381,10 +382,12 @@ class ClientSession(SessionControls):
     async def _close_at_agent(self) -> None:
         for turn in self._prompts.abandoned_turns():
             await turn._cancel_unread()
-        if self.is_busy:
-            await self.cancel()
-        if self.agent.capabilities.close:
-            await self.agent._proxy.close_session(self.id)
+        # An agent that ignored the end of a turn so long is not waited for as long again.
+        async with asyncio.timeout(CLOSE_SECONDS if self._prompts.is_cancel_ignored else self.agent._cancel_timeout):
+            if self.is_busy:
+                await self.cancel()
+            if self.agent.capabilities.close:
+                await self.agent._proxy.close_session(self.id)
 
     def _close_subscribers(self) -> None:
         """End the event streams: there will be no further events."""

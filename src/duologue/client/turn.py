@@ -246,10 +246,14 @@ class ClientTurn:
             return
         self._stop_reading()
         if not self._runner.withdraw(self):
-            with suppress(ConnectionLost):  # then the turn fails with that error
-                await send()
-            await asyncio.wait({self._task}, timeout=self.session.agent._cancel_timeout)
-            self._abandon()
+            try:
+                async with asyncio.timeout(self.session.agent._cancel_timeout):
+                    with suppress(ConnectionLost):  # then the turn fails with that error
+                        await send()
+                    await asyncio.wait({self._task})
+            except TimeoutError:
+                self._runner.is_cancel_ignored = True
+                self._abandon()
         await asyncio.wait({self._task})
 
     async def _fail(self, error: DuologueError) -> None:

@@ -27,6 +27,7 @@ from duologue.errors import (
     RequestCancelled,
     ResourceNotFound,
     StartError,
+    TurnTimeout,
 )
 from duologue.events import ModeChanged, StateChanged, Terminal, TerminalOutput, Text, UnknownUpdate
 from tests.client.v2.scripted_agent import (
@@ -308,6 +309,27 @@ async def test_a_turn_whose_end_never_arrives_is_abandoned(answers: bool) -> Non
 
         assert turn.stop_reason == "cancelled"
         assert (await session.prompt("again")).text == "z"
+
+
+async def test_a_session_of_an_agent_that_hangs_is_left_in_time() -> None:
+    async def script(agent: WireAgent, prompted: Prompted) -> None:
+        prompted.accept()
+        agent.update(RUNNING)
+        await left.wait()
+
+    async def never(params: Any) -> Any:
+        await left.wait()
+        return {"result": {}}
+
+    left = asyncio.Event()
+    async with session_with(script) as (session, agent):
+        session.agent._cancel_timeout = 0.05
+        agent.answers["session/close"] = never
+        with pytest.raises(TurnTimeout):
+            await session.ask("hi", timeout=0.05)
+        await session.aclose()
+        assert agent.calls("session/close")
+        left.set()
 
 
 async def test_a_question_is_asked_and_cancelled_with_its_turn() -> None:

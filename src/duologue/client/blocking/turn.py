@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from types import TracebackType
 from typing import Self
 
 from duologue.client.blocking.forwarders import Blocking, Forwarded, blocking
@@ -14,7 +15,10 @@ from duologue.usage.amounts import TurnUsage
 
 
 class BlockingTurn(Blocking[ClientTurn]):
-    """A turn: iterate it for its events, or call `wait()` for its end. See `ClientTurn`."""
+    """A turn: iterate it for its events, or call `wait()` for its end. See `ClientTurn`.
+
+    Leaving a loop over the events, or the block of `with turn:` around it, cancels the turn and waits for its end.
+    """
 
     prompt = Forwarded[list[Content]]()
     is_over = Forwarded[bool]()
@@ -39,11 +43,20 @@ class BlockingTurn(Blocking[ClientTurn]):
         following = None if result.turn is None else BlockingTurn(self._thread, result.turn)
         return SteerResult(result.outcome, result.reason, following)
 
+    def __enter__(self) -> Self:
+        self._thread.run(self._wrapped.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._thread.run(self._wrapped.__aexit__(kind, error, trace))
+
     def __iter__(self) -> Iterator[Event]:
         try:
             yield from self._iterate(self._call(self._wrapped.__aiter__))
         finally:
-            if not self.is_over:
+            if not self.is_over and not self._wrapped._is_entered:
                 self.cancel()
 
     def check(self) -> None:
