@@ -63,6 +63,15 @@ def test_while_the_public_registry_was_never_reached_the_examples_say_what_they_
 
     assert "gemini " in ended.stdout
     assert "the public registry was never reached from here: these are the examples" in ended.stderr
+    assert [len(line) < 150 for line in ended.stderr.splitlines()] == [True, True], ended.stderr
+
+
+def test_an_agent_that_must_be_downloaded_is_no_matter_of_a_mirror_that_was_not_named(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "agents", "add", "gptme", "--offline")
+
+    assert ended.returncode != 0
+    assert "must be downloaded, and --offline was given" in ended.stderr
+    assert "not in the mirror" not in ended.stderr
 
 
 def test_info_shows_the_entry_and_what_is_locked(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from duologue.registry import sources
 from duologue.registry.download import DownloadLimits
 from duologue.registry.index import RegistryError, read_index
+from duologue.registry.install_recipe import InstallProgress, InstallSource
 from duologue.registry.sources import EXAMPLE, Registries
 from tests.registry.https_server import HttpsServer, response
 
@@ -220,3 +221,12 @@ def test_our_own_indexes_have_no_invalid_entry(path: Path) -> None:
     assert read.problems == []
     assert read.agents
     assert sources.VARIABLE == "DUOLOGUE_REGISTRY"
+
+
+def test_what_is_missing_without_a_network_names_the_mirror_only_if_there_is_one(tmp_path: Path) -> None:
+    source = InstallSource(progress=InstallProgress(), is_offline=True)
+
+    assert "--offline was given" in str(source.missing("x"))
+    assert f"x is not in the mirror {tmp_path}" in str(
+        InstallSource(progress=InstallProgress(), mirror=tmp_path).missing("x")
+    )

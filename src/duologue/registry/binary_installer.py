@@ -106,6 +106,6 @@ def _archive_path(url: str, work: Path) -> Path:
 def _download(url: str, path: Path, sha256: str | None, source: InstallSource) -> str:
     """Download an archive, and return its SHA-256."""
     if source.is_offline:
-        raise RegistryError(f"{shown(url)} is not in the mirror, and offline nothing is downloaded")
+        raise source.missing(shown(url))
     source.progress.step(f"downloading {shown(url)}")
     return fetch(url, path, max_bytes=MAX_ARCHIVE_BYTES, sha256=sha256, progress=source.progress.received).sha256

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from duologue.registry.index import Kind
+from duologue.registry.index import Kind, RegistryError
 from duologue.registry.lock_file import LockedAgent
 
 EXACT_VERSION = re.compile(r"[0-9]+(\.[0-9]+)*[0-9A-Za-z.+!-]*")
@@ -53,6 +53,14 @@ class InstallSource(Struct, frozen=True, kw_only=True):
     progress: InstallProgress
     mirror: Path | None = None
     is_offline: bool = False
+
+    def missing(self, name: str) -> RegistryError:
+        """Return the error about something that would have to be downloaded, though no network may be used."""
+        if self.mirror is not None:
+            return RegistryError(f"{name} is not in the mirror {self.mirror}, and nothing else is used")
+        return RegistryError(
+            f"{name} must be downloaded, and --offline was given; run without it, or name a mirror with --mirror"
+        )
 
 
 class FoundProgram(Struct, frozen=True, kw_only=True):

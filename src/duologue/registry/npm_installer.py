@@ -58,7 +58,7 @@ def resolve(
     """
     name, _ = split_package(target.package)
     if source.is_offline:
-        raise RegistryError(f"{name} is not in the mirror, and offline nothing is downloaded")
+        raise source.missing(name)
     folder = work / "resolution"
     folder.mkdir()
     _write_json(folder / "package.json", _root(name, version))

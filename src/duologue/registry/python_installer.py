@@ -71,7 +71,7 @@ def resolve(
     """
     name, extras, _ = split_package(target.package)
     if source.is_offline:
-        raise RegistryError(f"{name} is not in the mirror, and offline nothing is downloaded")
+        raise source.missing(name)
     package = f"{name}{extras}=={version}"
     (work / "requirements.in").write_text(f"{package}\n", "utf-8")
     source.progress.step(f"resolving {package} with uv")

@@ -37,8 +37,7 @@ EXAMPLE = Path(__file__).with_name("example_index.json")
 """The index that comes with duologue, used while the public registry has never been reached."""
 
 EXAMPLE_NOTE = (
-    "the public registry was never reached from here: these are the examples that come with this version of duologue; "
-    f"another registry is named with --registry, {VARIABLE}, or `registries` in the configuration"
+    "the public registry was never reached from here: these are the examples of duologue; --registry names another"
 )
 
 INDEX_LIMITS = DownloadLimits(silence=20.0, total=120.0)
@@ -50,7 +49,7 @@ class LoadedIndex(Struct, frozen=True, kw_only=True):
     Attributes:
         registry: The registry: its URL without credentials and query, or its file.
         index: The entries.
-        note: What the user should know, such as that a saved index is used; may be empty.
+        note: What the user should know, such as that a saved index is used: at most two lines, may be empty.
     """
 
     registry: str
@@ -266,4 +265,5 @@ def _read_file(location: str) -> LoadedIndex:
 def _examples(why: str) -> LoadedIndex:
     """Return the bundled examples in place of the public registry."""
     name = "the bundled examples"
-    return LoadedIndex(registry=name, index=read_index(EXAMPLE.read_bytes(), name), note=f"{why}; {EXAMPLE_NOTE}")
+    note = f"{' '.join(why.split())}\n{EXAMPLE_NOTE}"
+    return LoadedIndex(registry=name, index=read_index(EXAMPLE.read_bytes(), name), note=note)

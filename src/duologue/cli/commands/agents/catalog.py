@@ -72,8 +72,7 @@ def info(arguments: argparse.Namespace) -> int:
         width = max(len(name) for name, _ in rows)
         for name, text in rows:
             sys.stdout.write(f"{name:<{width}}  {escape_line(text, 2000)}\n")
-    if note:
-        sys.stderr.write(f"{escape_line(note, 1000)}\n")
+    _show_notes([note])
     return ExitCode.OK
 
 
@@ -92,8 +91,12 @@ def _show_entries(found: Sequence[FoundEntry], lock: AgentsLock, notes: Iterable
             write_line(_entry_line(each, lock.agents.get(each.entry.id)))
     else:
         _show_table(_entry_row(each.entry, lock.agents.get(each.entry.id)) for each in found)
-    for note in notes:
-        sys.stderr.write(f"{escape_line(note, 1000)}\n")
+    _show_notes(notes)
+
+
+def _show_notes(notes: Iterable[str]) -> None:
+    for line in (line for note in notes for line in note.splitlines()):
+        sys.stderr.write(f"{escape_line(line, 1000)}\n")
 
 
 def _entry_row(entry: RegistryEntry, locked: LockedAgent | None) -> list[str]:

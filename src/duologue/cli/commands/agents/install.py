@@ -27,8 +27,8 @@ def add(arguments: argparse.Namespace) -> int:
         agent = installation.add_from_mirror(agent_id, version or None, lock, source)
     else:
         found = _registries(arguments).find(agent_id)
-        if found.note:
-            source.progress.notice(found.note)
+        for line in found.note.splitlines():
+            source.progress.notice(line)
         request = AddRequest(
             entry=found.entry,
             registry=found.registry,
