@@ -25,8 +25,8 @@ async def _raises(asked: PermissionRequest) -> object:
     raise RuntimeError("the screen is on fire")
 
 
-def _is_no_coroutine(asked: PermissionRequest) -> bool:
-    return True
+def _returns_yes(asked: PermissionRequest) -> str:
+    return "yes"
 
 
 def _takes_nothing() -> bool:
@@ -42,11 +42,11 @@ def _takes_nothing() -> bool:
         *map(user_answering, (None, 0, 1, "yes", "Allow", "allow_once", object(), b"allow")),
         User(lambda asked: PermissionOption(option_id="allow_once", name="made up", kind="allow_once")),
         User(lambda asked: asked.choose("no such option")),
-        _is_no_coroutine,
+        _returns_yes,
         _takes_nothing,
-        42,
     ],
 )
+@pytest.mark.filterwarnings("ignore:`on_request`:RuntimeWarning")
 async def test_whatever_goes_wrong_while_asking_is_a_refusal(on_request: Any, tmp_path: Path) -> None:
     permissions = Permissions(on_request=on_request)
 
@@ -151,6 +151,48 @@ async def test_a_question_is_a_value_that_any_thread_answers_later() -> None:
 async def test_a_function_may_return_its_answer(yes: object, no: object) -> None:
     assert await Permissions(on_request=User(lambda asked: yes)).decide(question()) == "allow_once"
     assert await Permissions(on_request=User(lambda asked: no)).decide(question()) == "reject_once"
+
+
+async def test_a_plain_function_decides_in_a_thread_where_it_may_block() -> None:
+    released, threads = threading.Event(), set[threading.Thread]()
+
+    def decide(asked: PermissionRequest) -> bool:
+        threads.add(threading.current_thread())
+        return released.wait(30)
+
+    deciding = asyncio.ensure_future(Permissions(on_request=decide).decide(question()))
+    asyncio.get_running_loop().call_soon(released.set)
+    assert await deciding == "allow_once"
+    assert threading.main_thread() not in threads
+    assert await Permissions(on_request=lambda asked: asked.allow()).decide(question()) == "allow_once"
+
+    def pass_on(asked: PermissionRequest) -> object:
+        return user_answering(True)(asked)
+
+    assert await Permissions(on_request=pass_on).decide(question()) == "allow_once"
+
+
+async def test_a_plain_function_that_blocks_forever_is_a_refusal_in_the_end() -> None:
+    released = threading.Event()
+    permissions = Permissions(on_request=lambda asked: released.wait(), timeout=0.01)
+
+    assert await permissions.decide(question()) == "reject_once"
+    released.set()
+
+
+@pytest.mark.parametrize(
+    ("on_request", "flaw"), [(_returns_yes, "returned 'yes'"), (_raises, "failed with RuntimeError")]
+)
+async def test_a_function_that_decides_nothing_is_named_in_a_warning(on_request: Any, flaw: str) -> None:
+    with pytest.warns(RuntimeWarning, match=rf"{on_request.__name__} {flaw}.*call `request.allow\(\)`") as warned:
+        assert await Permissions(on_request=on_request).decide(question()) == "reject_once"
+    assert warned[0].filename == __file__
+
+
+def test_an_object_that_cannot_be_called_is_no_function_to_decide() -> None:
+    not_a_function: Any = 42
+    with pytest.raises(TypeError, match=r"`on_request` must be a function .*, not 42"):
+        Permissions(on_request=not_a_function)
 
 
 # --- many requests

@@ -8,18 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import inspect
 import logging
 import time
-from collections.abc import Awaitable, Callable
+import warnings
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from contextvars import copy_context
+from threading import Thread
 from typing import Self, TypeAlias
 from weakref import WeakValueDictionary
 
 from duologue.client.permissions.request import REJECTING, PermissionDecision, PermissionRequest
 from duologue.protocol.values import PermissionOption
 from duologue.runtime.tasks import TaskScope
+from duologue.sanitize import shorten
 
-Handler: TypeAlias = Callable[[PermissionRequest], Awaitable[object]]
-"""Decides a request: returns `True`, `False`, `"allow"`, `"reject"` or an option, or calls a method of the request."""
+Handler: TypeAlias = Callable[[PermissionRequest], object]
+"""Decides a request: returns `True`, `False`, `"allow"`, `"reject"` or an option, or calls a method of the request.
+
+A plain function is called in a thread, so that it may block; a coroutine function in the event loop.
+"""
 
 CANCEL_SECONDS = 1.0
 """Time for a function whose result is no longer needed to end."""
@@ -43,6 +53,8 @@ class PermissionPrompter:
     """
 
     def __init__(self, on_request: Handler | None, *, timeout: float, max_concurrent: int, accept_delay: float) -> None:
+        if on_request is not None and not callable(on_request):
+            raise TypeError(f"`on_request` must be a function that takes a `PermissionRequest`, not {on_request!r}")
         self._on_request = on_request
         self._timeout = timeout
         self._max_concurrent = max_concurrent
@@ -106,22 +118,69 @@ class PermissionPrompter:
         return PermissionRequestStream(self._streams, self._accept_delay)
 
     async def _handle(self, request: PermissionRequest, on_request: Handler) -> None:
+        flaw = ""
         try:
-            _apply(request, await on_request(request))
-        except Exception:
+            result = await _result_of(on_request, request)
+            if not _apply(request, result) and result is not None and request.is_open:
+                flaw = f"returned {shorten(repr(result), 80)}"
+        except Exception as error:
             _log.exception("the function that decides permission requests failed, so the request is rejected")
+            flaw = f"failed with {type(error).__name__}: {shorten(str(error), 80)}" if request.is_open else ""
         finally:
             request.resolve(rejection(request, "no answer"))
+        if flaw:
+            _warn(on_request, flaw)
 
 
-def _apply(request: PermissionRequest, result: object) -> None:
-    """Apply what the function returned; it may also have decided by a method of the request."""
+async def _result_of(on_request: Handler, request: PermissionRequest) -> object:
+    """Call the function; a plain one in a thread, which is not waited for when the program ends: it may block."""
+    if inspect.iscoroutinefunction(on_request) or inspect.iscoroutinefunction(type(on_request).__call__):
+        result = on_request(request)
+    else:
+        result = await asyncio.wrap_future(_call_in_thread(on_request, request))
+    return await result if inspect.isawaitable(result) else result
+
+
+def _call_in_thread(on_request: Handler, request: PermissionRequest) -> Future[object]:
+    future: Future[object] = Future()
+    context = copy_context()
+
+    def run() -> None:
+        with suppress(InvalidStateError):  # the request was decided or cancelled meanwhile
+            try:
+                future.set_result(context.run(on_request, request))
+            except BaseException as error:
+                future.set_exception(error)
+
+    Thread(target=run, name="duologue-permission", daemon=True).start()
+    return future
+
+
+def _warn(on_request: Handler, flaw: str) -> None:
+    """Warn about a request that was rejected because the function did not decide it."""
+    name = getattr(on_request, "__qualname__", type(on_request).__qualname__)
+    code = getattr(on_request, "__code__", _warn.__code__)
+    message = (
+        f"`on_request` {name} {flaw}, so the request was rejected; "
+        "call `request.allow()` or `request.reject()` in it, or return True or False"
+    )
+    warnings.warn_explicit(message, RuntimeWarning, code.co_filename, code.co_firstlineno)
+
+
+def _apply(request: PermissionRequest, result: object) -> bool:
+    """Apply what the function returned and return True, or False for a value without a meaning.
+
+    The function may also have decided by a method of the request.
+    """
     if result is True or (isinstance(result, str) and result == "allow"):
         request.allow()
     elif result is False or (isinstance(result, str) and result == "reject"):
         request.reject()
     elif isinstance(result, PermissionOption) and result in request.options:
         request.choose(result.option_id)
+    else:
+        return False
+    return True
 
 
 class PermissionRequestStream:
