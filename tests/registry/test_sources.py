@@ -223,7 +223,7 @@ def test_our_own_indexes_have_no_invalid_entry(path: Path) -> None:
     assert sources.VARIABLE == "DUOLOGUE_REGISTRY"
 
 
-def test_what_is_missing_without_a_network_names_the_mirror_only_if_there_is_one(tmp_path: Path) -> None:
+def test_the_error_about_a_missing_file_names_a_mirror_only_if_there_is_one(tmp_path: Path) -> None:
     source = InstallSource(progress=InstallProgress(), is_offline=True)
 
     assert "--offline was given" in str(source.missing("x"))
