@@ -77,8 +77,8 @@ def _as_step(entry: object) -> PlanEntry:
     if isinstance(entry, str):
         return PlanEntry(entry)
     if not isinstance(entry, PlanEntry):
+        kind = type(entry).__name__
         fix = "; write `*` before it: `turn.plan(*steps)`" if isinstance(entry, list | tuple) else ""
-        kind = entry.__class__.__name__
         raise TypeError(f"a step of a plan must be a string or a `PlanEntry`, got {kind}{fix}")
     check_step(entry.status, entry.priority)
     return entry
