@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -327,9 +328,30 @@ async def test_state_that_is_no_json_fails_its_turn_and_nothing_else(tmp_path: P
     agent.persist_sessions(MemoryStore())
     async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
         session = await client.new()
-        with pytest.raises(InternalError, match="could not be stored"):
+        with pytest.raises(
+            InternalError, match=r"could not be stored: `session.state\['bad'\]` cannot be stored as JSON"
+        ):
             await client.prompt(session, "bad")
         assert (await client.prompt(session, "good")).stop_reason == "end_turn"
         with pytest.raises(InternalError):
             await client.prompt(session, "bad")
         await client.close(session)
+
+
+async def test_a_state_that_json_changes_is_a_warning_with_its_key_and_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    values: list[Any] = [{1, 2}, (1, 2), {1: "x"}, float("nan"), [1, 2.5, None, "é", {"deep": [True]}]]
+
+    async def answer(turn: Turn[Settings]) -> None:
+        turn.session.state.update({f"value {index}": value for index, value in enumerate(values)})
+        turn.session.state["turn"] = turn.text
+
+    agent = agent_with(answer, store=MemoryStore())
+    async with asyncio.timeout(60), client_for(agent, tmp_path) as client:
+        session = await client.new()
+        for text in ("one", "two"):
+            await client.prompt(session, text)
+
+    warned = re.findall(r"`session.state\['(.*)'\]` will be another value", caplog.text)
+    assert warned == ["value 0", "value 1", "value 2", "value 3"]

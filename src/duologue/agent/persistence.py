@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import msgspec
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.updates import Role, Update
 from duologue.conversation.work_state import TokenUsage
+from duologue.errors import EncodeError
 
 if TYPE_CHECKING:
     from duologue.store.base import Store
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 STATE_NAME = "duologue"
 """Key in the store of the session's own state."""
+
+_log = logging.getLogger("duologue.agent")
 
 
 class SavedState(msgspec.Struct):
@@ -38,6 +42,7 @@ class SessionPersistence:
         self.turn_usage: TokenUsage | None = None
         """Tokens of the running turn, to be stored with its end."""
         self._saved: bytes | None = None
+        self._warned: set[str] = set()
 
     async def load(self) -> SavedState:
         """Return the stored state; the default state if it cannot be read."""
@@ -50,14 +55,31 @@ class SessionPersistence:
     def begin_with(self, state: SavedState) -> None:
         """Set the initial state of a session, which is not stored until it changes."""
         if self._saved is None:
-            self._saved = msgspec.json.encode(state)
+            self._saved = _encode(state)
 
     def save(self, state: SavedState) -> None:
-        """Store this state if it has changed."""
-        encoded = msgspec.json.encode(state)
+        """Store this state if it has changed.
+
+        Raises:
+            EncodeError: A value of the state cannot be written as JSON.
+        """
+        encoded = _encode(state)
         if self._log is not None and encoded != self._saved:
             self._log.save_state(STATE_NAME, encoded)
             self._saved = encoded
+            self._warn_of_changes(state.state, msgspec.json.decode(encoded, type=SavedState).state)
+
+    def _warn_of_changes(self, state: JsonObject, loaded: JsonObject) -> None:
+        """Warn once of each value that will be another one when the session is loaded."""
+        for key, value in state.items():
+            if key not in self._warned and (key not in loaded or loaded[key] != value):
+                self._warned.add(key)
+                _log.warning(
+                    "session %s: `session.state[%r]` will be another value when the session is loaded: JSON keeps sets "
+                    "and tuples as lists, keys as strings, and objects as dictionaries; store such values yourself",
+                    self._session_id,
+                    key,
+                )
 
     def append(self, update: Update) -> None:
         """Store an update."""
@@ -105,3 +127,15 @@ class SessionPersistence:
         """Release the session for others to open."""
         if self._log is not None:
             await self._log.aclose()
+
+
+def _encode(state: SavedState) -> bytes:
+    try:
+        return msgspec.json.encode(state)
+    except Exception as error:
+        for key, value in state.state.items():
+            try:
+                msgspec.json.encode({key: value})
+            except Exception as cause:
+                raise EncodeError(f"`session.state[{key!r}]` cannot be stored as JSON: {cause}") from cause
+        raise EncodeError(f"the state of the session cannot be stored as JSON: {error}") from error
