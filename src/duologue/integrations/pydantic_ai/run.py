@@ -50,6 +50,7 @@ from duologue.integrations.pydantic_ai.history import load_history, responses_in
 from duologue.integrations.pydantic_ai.modes import RunMode
 from duologue.integrations.tool_calls import ToolCalls
 from duologue.integrations.tool_calls import to_json as to_readable_json
+from duologue.runtime.incoming_requests import text_for_peer
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,8 @@ class PydanticRun:
         except Exception as error:
             failed = [call_id for call_id, raised in self._raised.items() if raised is error]
             if failed:
-                await self._tools.stop(failed[0], f"{type(error).__name__}: {error}")
+                # The turn reports the error to the log; its text may have secrets and is not for the client.
+                await self._tools.stop(failed[0], text_for_peer(error, debug=self._turn.session._debug))
             raise
 
     async def _run(self, prompt: list[Content], earlier: list[ModelMessage]) -> str:
