@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from duologue.transports.remote.http_connection import HttpConnection, HttpError, HttpRequest
-from duologue.transports.remote.url import RemoteEndpoint, ascii_host
+from duologue.transports.remote.url import RemoteEndpoint, ascii_host, is_address
 
 CONNECT_SECONDS = 10.0
 """For a server to accept a connection, through its proxy and with TLS."""
@@ -117,8 +117,10 @@ class HttpConnector:
 async def _open(host: str, port: int, tls: ssl.SSLContext | None) -> HttpConnection:
     name = None if tls is None else host
     loop = asyncio.get_running_loop()
-    # Other event loops, such as uvloop, try the addresses one after the other and reject the argument.
-    delay: dict[str, Any] = {"happy_eyeballs_delay": ADDRESS_SECONDS} if isinstance(loop, asyncio.BaseEventLoop) else {}
+    # Other event loops, such as uvloop, try the addresses one after the other and reject the argument. A host that is
+    # an address has no others; and if a race is cancelled as it is won, asyncio leaves a socket open for a while.
+    has_race = isinstance(loop, asyncio.BaseEventLoop) and not is_address(host)
+    delay: dict[str, Any] = {"happy_eyeballs_delay": ADDRESS_SECONDS} if has_race else {}
     _, connection = await loop.create_connection(HttpConnection, host, port, ssl=tls, server_hostname=name, **delay)
     return connection
 

@@ -136,6 +136,15 @@ def _sendable(token: str) -> str:
     return token
 
 
+def is_address(host: str) -> bool:
+    """Return whether a host is an IP address, not a name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def is_loopback(host: str) -> bool:
     """Return whether a host is a loopback address or `localhost`."""
     try:
