@@ -109,6 +109,7 @@ class HasText(Protocol):
 async def of_turn(turn: Turn[Settings]) -> None: ...
 
 
+# A name that only type checkers import does not exist when the program runs.
 async def of_unknown(turn: OnlyForTypeCheckers) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
 

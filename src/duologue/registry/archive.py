@@ -118,7 +118,7 @@ def _opener(name: str) -> Callable[[IO[bytes]], IO[bytes]] | None:
     """Return what decompresses a tar file of this name; None if it is none."""
     for suffixes, module in (((".tar.gz", ".tgz"), gzip), ((".tar.bz2", ".tbz2"), bz2), ((".tar.xz", ".txz"), lzma)):
         if name.endswith(suffixes):
-            return module.open  # type: ignore[no-any-return]
+            return module.open  # type: ignore[no-any-return]  # three modules of one shape
     return None
 
 

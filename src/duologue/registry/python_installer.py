@@ -230,6 +230,7 @@ def _scripts(packages: Path, name: str, version: str) -> dict[str, str]:
         package = folder.name.removesuffix(".dist-info").rpartition("-")[0]
         if re.sub(r"[-_.]+", "_", package).lower() == folded and (folder / "entry_points.txt").is_file():
             parser = configparser.ConfigParser(delimiters=("=",), interpolation=None, strict=False)
+            # Names of scripts keep their case.
             parser.optionxform = str  # type: ignore[assignment,method-assign]
             parser.read_string((folder / "entry_points.txt").read_text("utf-8"))
             return dict(parser["console_scripts"]) if parser.has_section("console_scripts") else {}

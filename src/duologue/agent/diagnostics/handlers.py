@@ -86,6 +86,7 @@ def _class_of(annotation: Any, handler: Callable[..., Any]) -> type | None:
     """Return the class that an annotation names; none if it is not a class, is a protocol, or cannot be evaluated."""
     if isinstance(annotation, str):
         try:
+            # The text is the author's own annotation, as in `typing.get_type_hints`, which fails for all if one fails.
             annotation = eval(annotation, getattr(inspect.unwrap(_function_of(handler)), "__globals__", {}))  # noqa: S307
         except Exception:  # names that only type checkers import
             return None
