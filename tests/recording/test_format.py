@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import msgspec
@@ -138,3 +139,31 @@ def test_a_frame_is_kept_byte_for_byte_unless_it_has_a_secret(tmp_path: Path) ->
     assert isinstance(pretty.frame, msgspec.Raw)
     assert bytes(pretty.frame) == b'{"id":2,"method":"m"}'
     assert secret.redacted
+
+
+def test_a_reader_returns_to_a_position_in_a_part_of_another_version(tmp_path: Path) -> None:
+    path = tmp_path / "run.acp"
+    later = '{"duologue":"recording","version":2,"started":"2026-01-01T00:00:10+00:00"}\n{"t":1.0,"stderr":"b"}\n'
+    path.write_text('{"duologue":"recording","version":1,"started":"2026-01-01T00:00:00+00:00"}\n' + later)
+
+    with RecordingReader(path) as reader:
+        first = reader.next_position()
+        entries = list(reader)
+        end = reader.next_position()
+        reader.seek(first)
+
+        assert list(reader) == entries == [Entry(t=11.0, stderr="b")]
+        assert reader.next_position() == end
+
+
+def test_a_reader_opens_its_file_with_the_opener_of_the_caller(tmp_path: Path) -> None:
+    path, opened = tmp_path / "run.acp", list[str]()
+    path.write_text('{"duologue":"recording","version":2}\n')
+
+    def opener(name: str, flags: int) -> int:
+        opened.append(name)
+        return os.open(name, flags)
+
+    with RecordingReader(path, opener) as reader:
+        assert list(reader) == []
+    assert opened == [str(path)]

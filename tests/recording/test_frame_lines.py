@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duologue.recording.frame_lines import MAX_SURROUNDINGS, FrameLines
-from duologue.recording.redaction import MASK, Redactor
+from duologue.recording.redaction import FOLDED_TO_ASCII, MASK, Redactor
 
 PIECES = [
     "plain words ", "é ", "\n", '"', "\\", "tok", "en: canary-x", "sk-", "abcdefghijkl", "Bearer ", "env", "ſecret=abc",
@@ -78,3 +78,16 @@ def test_a_frame_that_is_not_json_becomes_text_on_one_line(frame: bytes) -> None
 
     assert written["invalid"] == "not JSON"
     assert isinstance(written["text"], str)
+
+
+def test_every_character_that_loses_its_case_as_ascii_is_known() -> None:
+    folded = [chr(code) for code in range(0x80, 0x110000) if any(each.isascii() for each in chr(code).casefold())]
+
+    assert folded == list(FOLDED_TO_ASCII)
+
+
+@pytest.mark.parametrize("text", ["to\u212aen=abc", "acce\u017fs_key: x", "naïve to\u212aen=abc"])
+def test_a_secret_named_with_characters_beyond_ascii_is_removed(text: str) -> None:
+    line = FrameLines("to_agent", Redactor()).line(0.0, json.dumps({"id": 1, "x": text}, ensure_ascii=False).encode())
+
+    assert b'"redacted":true' in line

@@ -31,8 +31,8 @@ def test_a_response_has_the_method_session_and_latency_of_its_request() -> None:
 
     assert (request.kind, request.method, request.id, request.session) == ("request", "session/prompt", 1, "s")
     assert (response.kind, response.method, response.session) == ("response", "session/prompt", "s")
-    assert (response.latency, response.problems) == (0.5, ())
-    assert (error.kind, error.method, error.latency) == ("error", "", None)
+    assert (response.latency, response.problems, response.answers) == (0.5, (), request.number)
+    assert (error.kind, error.method, error.latency, error.answers) == ("error", "", None, None)
     assert error.problems[0].message == "no request with this id is open"
 
 

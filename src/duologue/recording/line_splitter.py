@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 MAX_LINE_BYTES = 64 << 20
 """A longer line is dropped."""
 
@@ -21,14 +23,19 @@ class LineSplitter:
 
     def add(self, data: bytes) -> list[bytes]:
         """Add the next bytes of the stream; return the lines that they complete, without line ends and empty lines."""
-        if b"\n" not in data:
+        return split_lines(self.add_unsplit(data))
+
+    def add_unsplit(self, data: bytes) -> bytes:
+        """Add the next bytes of the stream; return the lines that they complete, each with its line end."""
+        end = data.rfind(b"\n") + 1
+        if not end:
             self._keep(data)
-            return []
-        first, *lines, rest = data.split(b"\n")
-        self._keep(first)
-        lines.insert(0, self._end_line())
-        self._keep(rest)
-        return [line for line in lines if line and not line.isspace()]
+            return b""
+        end_of_first = data.find(b"\n") + 1
+        self._keep(data[:end_of_first])
+        lines = b"".join((self._end_line(), memoryview(data)[end_of_first:end]))
+        self._keep(data[end:])
+        return lines
 
     def miss(self, *, is_at_line_end: bool) -> None:
         """Note that bytes are missing here; drop the line they cut, unless they end with a line."""
@@ -53,3 +60,9 @@ class LineSplitter:
         line = b"".join(self._parts)
         self._parts, self._size, self._is_skipping = [], 0, False
         return line
+
+
+def split_lines(lines: bytes) -> list[bytes]:
+    """Return lines without their line ends; empty ones are left out."""
+    # Several times faster than `split`, because it looks at line ends only.
+    return [line[:-1] for line in BytesIO(lines).readlines() if not line.isspace()]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from msgspec import structs
 
@@ -15,27 +15,37 @@ MAX_LINE_BYTES = 72 << 20
 """A longer line is skipped as damaged: no frame is that long."""
 
 
+class ReaderPosition(NamedTuple):
+    """A position in a recording: bytes before it, and the version and start of the part that it is in."""
+
+    bytes: int
+    version: int
+    offset: float
+
+
 class RecordingReader:
     """Reads the entries of a recording in order, in bounded memory. Enter it; leaving it closes the file.
 
     Args:
         path: File of the recording.
+        opener: Opens the file, as that of Python's `open`; a server passes one that follows no link.
 
     Attributes:
         header: The first header.
         position: Number of bytes read so far; a recording that grows beyond it has more entries.
         damaged: Number of lines that could not be read.
+        part: Header of the part that the last entry is in: each connection that was appended begins with one.
 
     Raises:
         ValueError: The file is not a recording, or was written by a newer duologue.
         OSError: The file cannot be read.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, opener: Callable[[str, int], int] | None = None) -> None:
         self.path = Path(path)
         self.damaged = 0
         self.position = 0
-        self._file = self.path.open("rb")
+        self._file = open(self.path, "rb", opener=opener)  # noqa: SIM115  (`__exit__` closes it)
         header = read_header(self._file.readline(MAX_LINE_BYTES))
         if header is None:
             self._file.close()
@@ -55,6 +65,7 @@ class RecordingReader:
                 f"{self.path} is a recording of version {header.version}; this duologue reads versions up to {VERSION}:"
                 " update duologue"
             )
+        self.part = header
         self._version = header.version
         self._offset = _seconds_between(self.header.started, header.started)
 
@@ -92,6 +103,15 @@ class RecordingReader:
         while (part := self._file.readline(MAX_LINE_BYTES)) and not part.endswith(b"\n"):
             pass
         self.position = self._file.tell()
+
+    def next_position(self) -> ReaderPosition:
+        """Return the position of the next entry."""
+        return ReaderPosition(self.position, self._version, self._offset)
+
+    def seek(self, position: ReaderPosition) -> None:
+        """Continue with the entry at a position that `next_position` returned for this file."""
+        self.position, self._version, self._offset = position
+        self._file.seek(position.bytes)
 
     def __enter__(self) -> Self:
         return self

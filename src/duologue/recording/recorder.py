@@ -10,21 +10,28 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal, NamedTuple, Self, TypeAlias
 
 from duologue.recording.format import VERSION, FrameDirection, Header, encode_line
 from duologue.recording.frame_lines import FrameLines
-from duologue.recording.line_splitter import LineSplitter
+from duologue.recording.line_splitter import LineSplitter, split_lines
 from duologue.recording.recording_file import RecordingFile
 from duologue.recording.redaction import Redactor, environment_secrets
+from duologue.recording.stderr_text import StderrText
 
 MAX_WAITING_BYTES = 16 * 1024 * 1024
 """Bytes that may wait for a slow disk; further frames are dropped, and the gap is marked."""
 MAX_BATCH = 512
 """Items that are written at once."""
+MIN_BLOCK_BYTES = 4096
+"""As many bytes of a stream are checked by themselves; fewer are checked together with those that follow."""
+MAX_BLOCK_BYTES = 64 * 1024
+"""Frames that are checked together are about this long: larger blocks are not faster, and need more memory."""
 
 Stream: TypeAlias = Literal["stderr", "exit"] | FrameDirection
 DIRECTIONS: tuple[FrameDirection, FrameDirection] = ("to_agent", "to_client")
@@ -50,24 +57,34 @@ class _Dropped(NamedTuple):
 class Recorder:
     """Records frames in a file, without their secrets. Pass it to `connect` as an observer.
 
-    The values of this process's environment variables whose names say secret are masked wherever they occur.
+    The values of environment variables whose names say secret, of this process and of `env`, are masked wherever they
+    occur.
 
     Args:
         path: The file; a recording is appended to. Only its owner may read it.
         agent: Command or URL of the agent, kept in the header without its secrets.
         patterns: Regular expressions of further secrets to remove.
+        env: Environment variables that the agent gets in addition.
 
     Attributes:
         lost: Frames that could not be recorded.
 
     Raises:
         OSError: The file cannot be written, or is not a recording.
-        ValueError: A pattern is not a regular expression.
+        ValueError: A pattern cannot be used as one.
     """
 
-    def __init__(self, path: str | Path, *, agent: Sequence[str] = (), patterns: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        agent: Sequence[str] = (),
+        patterns: Iterable[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self.path = Path(path)
-        self._redactor = Redactor(patterns, values=environment_secrets(os.environ))
+        values = [*environment_secrets(os.environ), *environment_secrets(env or {})]
+        self._redactor = Redactor(patterns, values=values)
         self._file = RecordingFile(self.path, _header(self._redactor.redact(list(agent))))
         self._dropped: list[_Dropped] = []
         """Since the last item that was queued; one for each stream."""
@@ -81,6 +98,7 @@ class Recorder:
         self._is_closed = False
         self._frame_lines = {name: FrameLines(name, self._redactor) for name in DIRECTIONS}
         self._streams = {name: LineSplitter() for name in DIRECTIONS}
+        self._stderr = StderrText()
         self._writer = threading.Thread(target=self._run, name="duologue-recorder", daemon=True)
         self._writer.start()
 
@@ -147,18 +165,19 @@ class Recorder:
         is_open = True
         while is_open:
             batch, is_open = self._next_batch()
-            lines: list[bytes] = []
+            run: list[_Item] = []
             for item in batch:
                 if item.dropped:
-                    self._write(lines)
-                    lines = []
+                    self._write(self._lines_of(run))
+                    run = []
                     self._miss(item.dropped)
-                lines += self._lines_of(item)
-            self._write(lines)
+                run.append(item)
+            self._write(self._lines_of(run))
             with self._lock:
                 self._waiting_bytes -= sum(len(item.data) for item in batch)
         self._miss(self._dropped)
-        self._write([line for name in DIRECTIONS for line in self._rest(name)])
+        rest = self._stderr_line(time.monotonic() - self._began, self._stderr.rest())
+        self._write([*(line for name in DIRECTIONS for line in self._rest(name)), *rest])
 
     def _next_batch(self) -> tuple[list[_Item], bool]:
         """Wait for items; return them, and False after the last one."""
@@ -185,21 +204,53 @@ class Recorder:
         if lines or missing:
             self._file.write(lines, missing=missing)
 
-    def _lines_of(self, item: _Item) -> Iterator[bytes]:
-        at, stream, data = item.at, item.stream, item.data
-        if stream == "stderr":
+    def _lines_of(self, items: Iterable[_Item]) -> list[bytes]:
+        """Return blocks of lines; the frames that wait in one direction are checked together."""
+        blocks: list[bytes] = []
+        for stream, group in groupby(items, key=attrgetter("stream")):
+            if stream in DIRECTIONS:
+                blocks += self._frame_blocks(stream, group)
+            else:
+                for item in group:
+                    blocks += self._other_lines(item)
+        return blocks
+
+    def _frame_blocks(self, direction: FrameDirection, items: Iterable[_Item]) -> Iterator[bytes]:
+        lines = self._frame_lines[direction]
+        times: list[float] = []
+        frames: list[bytes] = []
+        size = 0
+        for item in items:
+            unsplit = b"" if item.is_frame else self._split(direction, item.data)
+            if frames and (size >= MAX_BLOCK_BYTES or len(unsplit) >= MIN_BLOCK_BYTES):
+                yield lines.lines(times, frames)
+                times, frames, size = [], [], 0
+            if len(unsplit) >= MIN_BLOCK_BYTES:
+                yield lines.block(item.at, unsplit)
+                continue
+            found = [item.data] if item.is_frame else split_lines(unsplit)
+            frames += found
+            times += [item.at] * len(found)
+            size += len(item.data)
+        if frames:
+            yield lines.lines(times, frames)
+
+    def _other_lines(self, item: _Item) -> Iterator[bytes]:
+        if item.stream == "stderr":
+            yield from self._stderr_line(item.at, self._stderr.add(item.data))
+        else:
+            yield from self._stderr_line(item.at, self._stderr.rest())
+            yield encode_line({"t": round(item.at, 6), "exit_code": int(item.data)}) + b"\n"
+
+    def _stderr_line(self, at: float, data: bytes) -> Iterator[bytes]:
+        if data:
             text = self._redactor.redact(data.decode("utf-8", "replace"))
             yield encode_line({"t": round(at, 6), "stderr": text}) + b"\n"
-        elif stream == "exit":
-            yield encode_line({"t": round(at, 6), "exit_code": int(data)}) + b"\n"
-        else:
-            frames = (data,) if item.is_frame else self._split(stream, data)
-            for frame in frames:
-                yield self._frame_lines[stream].line(at, frame)
 
-    def _split(self, direction: FrameDirection, data: bytes) -> list[bytes]:
+    def _split(self, direction: FrameDirection, data: bytes) -> bytes:
+        """Return the lines that this part of a stream completes."""
         splitter = self._streams[direction]
-        lines = splitter.add(data)
+        lines = splitter.add_unsplit(data)
         self._missing += splitter.dropped
         self._dropped_in_all += splitter.dropped
         splitter.dropped = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from duologue.private_files import make_private_file
@@ -39,39 +39,45 @@ class RecordingFile:
         """Bytes to write before the next line: the header, or the end of a line that was truncated."""
         self.write(())
 
-    def write(self, lines: Sequence[bytes], *, missing: int = 0) -> None:
+    def write(self, lines: Iterable[bytes], *, missing: int = 0) -> None:
         """Write lines, each ended by a newline; what the disk does not take is counted as a gap.
 
         Args:
-            lines: The lines.
+            lines: The lines, or blocks of several.
             missing: Number of lines before these that are missing already.
         """
         self._gap += missing
         mark = b'{"gap":%d}\n' % self._gap if self._gap else b""
-        # A mark without a line after it could be written again and again while the disk is full.
-        blocks = [self._pending + mark + lines[0], *lines[1:]] if lines else [self._pending + mark]
-        data = b"".join(blocks)
+        opening = self._pending + mark
+        data = b"".join((opening, *lines) if opening else lines)
         size, written = os.fstat(self._descriptor).st_size, 0
         try:
             while written < len(data):
                 written += os.write(self._descriptor, data[written:])
         except OSError as error:
-            self._on_full_disk(error, blocks, len(lines), size, written)
+            self._on_full_disk(error, data, len(opening), size, written)
         else:
             self._pending, self._gap = b"", 0
 
-    def _on_full_disk(self, error: OSError, blocks: Sequence[bytes], lines: int, size: int, written: int) -> None:
-        """Keep the whole lines that were written, remove a partial one, and count the others as missing."""
+    def _on_full_disk(self, error: OSError, data: bytes, opening: int, size: int, written: int) -> None:
+        """Keep the whole lines that were written, remove a partial one, and count the others as missing.
+
+        Args:
+            error: Why the rest was not written.
+            data: What was to be written.
+            opening: How much of it comes before the lines.
+            size: The size of the file before.
+            written: How much of the data was written.
+        """
         if not self.lost:
             _log.warning("the recording has a gap: %s", error)
-        length = whole = 0
-        while length + len(blocks[whole]) <= written:
-            length += len(blocks[whole])
-            whole += 1
-        if whole:
+        # The opening counts with its line: without one, it could be written again and again while the disk is full.
+        length = data.rfind(b"\n", opening, max(opening, written)) + 1
+        if length:
             self._pending, self._gap = b"", 0
-        self._gap += lines - whole
-        self.lost += lines - whole
+        lost = data.count(b"\n", max(opening, length))
+        self._gap += lost
+        self.lost += lost
         if written > length:
             try:
                 os.ftruncate(self._descriptor, size + length)

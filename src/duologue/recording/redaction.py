@@ -9,12 +9,15 @@ By patterns: what the user's own regular expressions match.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import msgspec
+
+from duologue.recording.marker_search import MarkerSearch, any_of
+from duologue.recording.patterns import UserPattern
 
 MASK = "•••"
 """Replaces a secret."""
@@ -72,17 +75,17 @@ _OPTION = re.compile(r"--?[\w-]+")
 _JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"?+(?P<is_name>\s*+:)?+', re.DOTALL)
 
 
-def _any_of(markers: Iterable[str]) -> str:
-    """Return a pattern that finds any of these texts, grouped by their first characters so that most are not tried."""
-    by_first: dict[str, list[str]] = {}
-    for marker in markers:
-        by_first.setdefault(marker[0], []).append(marker[1:])
-    return "|".join(f"{re.escape(first)}(?:{'|'.join(map(re.escape, rest))})" for first, rest in by_first.items())
-
-
-_SIGN = re.compile(_any_of(_PREFILTER))
-_SIGN_IN_JSON = re.compile(_any_of((*_PREFILTER, *_NAME_MARKERS, *_ESCAPES)))
-_SIGN_IN_ASCII_JSON = re.compile(_SIGN_IN_JSON.pattern.encode())
+_RARE = "_-=9/\\kjbc"
+"""Characters that few texts contain often, in which most markers can be recognized."""
+_SIGN = re.compile(any_of(_PREFILTER))
+_SIGN_IN_JSON = re.compile(any_of((*_PREFILTER, *_NAME_MARKERS, *_ESCAPES)))
+_SIGNS_IN_ASCII_JSON = MarkerSearch((*_PREFILTER, *_NAME_MARKERS, *_ESCAPES), _RARE)
+_SIGNS_IN_STRING = MarkerSearch((*_PREFILTER, *_ESCAPES), _RARE)
+FOLDED_TO_ASCII = (
+    "\u00df\u0130\u0149\u017f\u01f0\u1e96\u1e97\u1e98\u1e99\u1e9a\u1e9e\u212a\ufb00\ufb01\ufb02\ufb03\ufb04\ufb05\ufb06"
+)
+"""Characters beyond ASCII that become ASCII without case, such as the Kelvin sign: they can be a part of a marker."""
+_FOLDED = MarkerSearch((each.encode().decode("latin-1") for each in FOLDED_TO_ASCII), "\x9f\xb0\xc5\xba\x84\xac")
 
 
 class Redactor:
@@ -93,24 +96,43 @@ class Redactor:
         values: Secrets that are known, such as those of `environment_secrets`; they are masked wherever they occur.
 
     Raises:
-        ValueError: One of the patterns is not a regular expression, or matches an empty text.
+        ValueError: One of the patterns is not a regular expression, matches an empty text, or repeats a repetition.
     """
 
     def __init__(self, patterns: Iterable[str] = (), *, values: Iterable[str] = ()) -> None:
-        self._patterns = [_compiled(pattern) for pattern in patterns]
+        self._patterns = [UserPattern(pattern) for pattern in patterns]
         # The longest first: one may be a part of another.
         self._values = sorted({value for value in values if value}, key=len, reverse=True)
-        self._is_value_in_json = _finder(self._values)
+        self._values_in_json = _value_search(self._values)
 
     def may_have_secret(self, json: bytes) -> bool:
-        """Return False if this JSON, or a part of it between two quotes, certainly has no secret."""
+        """Return False if this JSON certainly has no secret."""
         if self._patterns:
             return True  # they may say where a text begins and ends, which only its reader knows
-        if self._is_value_in_json is not None and self._is_value_in_json(json) is not None:
+        if self._values_in_json is not None and self._values_in_json.is_in(json):
             return True
-        if json.isascii():
-            return _SIGN_IN_ASCII_JSON.search(json.lower()) is not None
+        if _SIGNS_IN_ASCII_JSON.is_in(json.lower()):
+            return True
+        if json.isascii() or not _FOLDED.is_in(json):
+            return False
         return _SIGN_IN_JSON.search(json.decode("utf-8", "replace").casefold()) is not None
+
+    def lines_with_signs(self, strings: bytes) -> set[int]:
+        """Return the numbers of the strings that may have a secret; the first is 0.
+
+        Args:
+            strings: Strings as in JSON, one on each line, none of them at a position that makes it a secret.
+        """
+        if self._patterns:
+            return set(range(strings.count(b"\n") + 1))
+        found = _SIGNS_IN_STRING.lines_in(strings.lower())
+        if self._values_in_json is not None:
+            found |= self._values_in_json.lines_in(strings)
+        if not strings.isascii():
+            for number in _FOLDED.lines_in(strings) - found:
+                folded = strings.split(b"\n")[number].decode("utf-8", "replace").casefold()
+                found |= {number} if _SIGN_IN_JSON.search(folded) is not None else set()
+        return found
 
     def redact(self, message: Any) -> Any:
         """Return the message without its secrets."""
@@ -136,7 +158,7 @@ class Redactor:
         for value in self._values:
             text = text.replace(value, MASK)
         for pattern in self._patterns:
-            text = pattern.sub(MASK, text)
+            text = pattern.mask(text, MASK)
         return text
 
     def _name(self, name: str) -> str:
@@ -171,20 +193,10 @@ def _is_path(value: str) -> bool:
     return value.startswith(("/", "~")) and Path(value).expanduser().exists()
 
 
-def _finder(values: Iterable[str]) -> Callable[[bytes], object] | None:
-    """Return a function that finds any of these values in JSON, unless it is hidden by an escape of `_ESCAPES`."""
+def _value_search(values: Iterable[str]) -> MarkerSearch | None:
+    """Return a search for these values in JSON, which finds them unless they are hidden by an escape of `_ESCAPES`."""
     forms = {form for value in values for form in (_encode(value)[1:-1], value.encode("utf-8", "surrogatepass"))}
-    return re.compile(b"|".join(map(re.escape, forms))).search if forms else None
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
-    if compiled.search("") is not None:
-        raise ValueError(f"the pattern {pattern!r} matches an empty text, and so would mask everything")
-    return compiled
+    return MarkerSearch(form.decode("latin-1") for form in sorted(forms)) if forms else None
 
 
 def _masked(found: re.Match[str]) -> str:

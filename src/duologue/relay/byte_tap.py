@@ -51,12 +51,21 @@ class ByteTap:
         command: The command; it gets the signals, the environment and the working directory of this process.
         recorder: Receives copies of all bytes.
         env: Environment variables to add.
+        wire: Descriptors to use instead of stdin and stdout.
     """
 
-    def __init__(self, command: Sequence[str], recorder: StreamRecorder, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        recorder: StreamRecorder,
+        env: Mapping[str, str] | None = None,
+        *,
+        wire: tuple[int, int] = (STDIN, STDOUT),
+    ) -> None:
         self._command = command
         self._recorder = recorder
         self._env = inherited(env)
+        self._wire = wire
 
     def run(self) -> int:
         """Run the command until it ends; return its exit code, negative for a signal.
@@ -83,8 +92,9 @@ class ByteTap:
                 os.close(descriptor)
         with _forwarded_signals(child.pid):
             recorder = self._recorder
-            _start(STDIN, to_child, partial(recorder.add_bytes, "to_agent"))
-            output = _start(from_child, STDOUT, partial(recorder.add_bytes, "to_client"))
+            stdin, stdout = self._wire
+            _start(stdin, to_child, partial(recorder.add_bytes, "to_agent"))
+            output = _start(from_child, stdout, partial(recorder.add_bytes, "to_client"))
             log = _start(errors, STDERR, recorder.add_stderr)
             code = await child.exit()
             await asyncio.to_thread(_join, (output, log), LAST_OUTPUT_SECONDS)

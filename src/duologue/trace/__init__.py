@@ -1,4 +1,4 @@
-"""The meaning of recordings: which request a response answers, what does not match the schema, selection and figures.
+"""The meaning of recordings: which request a response answers, what breaks the schema, selection, figures, replay.
 
 How recordings are written does not belong here. Programs import it.
 """

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from msgspec import Raw, Struct
 
-from duologue.recording.format import FrameDirection
+from duologue.recording.format import Entry, FrameDirection
 from duologue.trace.frames import FrameKind, TracedFrame
 
 
@@ -50,7 +50,11 @@ class FrameFilter(Struct, frozen=True, kw_only=True):
 
 def text_of(frame: TracedFrame) -> str:
     """Return the content of a frame as text: its JSON, or what was written instead."""
-    entry = frame.entry
+    return entry_text(frame.entry)
+
+
+def entry_text(entry: Entry) -> str:
+    """Return the content of an entry as text."""
     if isinstance(entry.frame, Raw):
         return bytes(entry.frame).decode("utf-8", "replace")
     return entry.text or entry.stderr or ""

@@ -50,8 +50,11 @@ class TracedFrame(Struct, frozen=True, kw_only=True):
         id: Id of a request or response.
         session: Session that it is about; empty if unknown.
         size: Length of the frame in bytes.
+        answers: Number of the request that this response answers.
         latency: Seconds from the request to this response.
         problems: What does not match the schema.
+        version: Version of the protocol; 1 before it is known.
+        model: Class of the schema for its `params`, `result` or `error`; None if the schema does not know the method.
         entry: The entry itself.
     """
 
@@ -65,8 +68,11 @@ class TracedFrame(Struct, frozen=True, kw_only=True):
     id: int | str | None = None
     session: str = ""
     size: int = 0
+    answers: int | None = None
     latency: float | None = None
     problems: tuple[Problem, ...] = ()
+    version: int = 1
+    model: Any = None
 
 
 class _Update(Struct, frozen=True, rename="camel"):
@@ -91,6 +97,7 @@ class _Opened(Struct, rename="camel"):
 
 
 class _Request(Struct):
+    number: int
     t: float
     method: str
     session: str
@@ -117,6 +124,11 @@ class Tracer:
     def open_requests(self) -> int:
         """Number of requests without a response so far."""
         return len(self._open)
+
+    def forget(self) -> None:
+        """Forget the open requests and the version, because another connection follows."""
+        self._open.clear()
+        self._version = 1
 
     def trace(self, entries: Iterable[Entry]) -> Iterator[TracedFrame]:
         """Yield a frame for each entry."""
@@ -160,11 +172,12 @@ class Tracer:
         params = message.params if isinstance(message.params, Raw) else Raw(b"{}")
         problems = () if known is None else _problems(known.params, params, "$.params", is_result=False)
         if is_request and len(self._open) < MAX_OPEN_REQUESTS:
-            self._open[entry.dir, _id(message)] = _Request(entry.t, method, about.session_id)
+            self._open[entry.dir, _id(message)] = _Request(self._number, entry.t, method, about.session_id)
         return TracedFrame(
             number=self._number, t=entry.t, kind="request" if is_request else "notification", entry=entry,
             dir=entry.dir, method=method, update=about.update.session_update, id=_id(message), session=about.session_id,
-            size=size, problems=problems,
+            size=size, problems=problems, version=self._version,
+            model=None if known is None else known.params,
         )  # fmt: skip
 
     def _response(self, entry: Entry, message: _Message, size: int) -> TracedFrame:
@@ -172,6 +185,7 @@ class Tracer:
         request = self._open.pop((asked, _id(message)), None)
         kind: FrameKind = "response" if isinstance(message.result, Raw) else "error"
         problems: tuple[Problem, ...] = ()
+        model: Any = v1.Error if kind == "error" else None
         if request is None:
             problems = (Problem("$.id", "no request with this id is open"),)
         elif isinstance(message.result, Raw):
@@ -179,12 +193,15 @@ class Tracer:
                 self._version = _opened_version(message.result)
             schema: Any = _SCHEMAS.get(self._version, v1)
             known = schema.METHODS.get(request.method)
-            problems = () if known is None else _problems(known.result, message.result, "$.result", is_result=True)
+            model = None if known is None else known.result
+            problems = () if known is None else _problems(model, message.result, "$.result", is_result=True)
         return TracedFrame(
             number=self._number, t=entry.t, kind=kind, entry=entry, dir=entry.dir, id=_id(message), size=size,
             method="" if request is None else request.method,
             session=(request.session if request is not None else "") or _about(message.result).session_id,
+            answers=None if request is None else request.number,
             latency=None if request is None else round(entry.t - request.t, 6), problems=problems,
+            version=self._version, model=model,
         )  # fmt: skip
 
 

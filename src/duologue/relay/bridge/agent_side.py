@@ -37,6 +37,7 @@ class BridgeAgentHandler:
     def __init__(self, state: BridgeState) -> None:
         self._state = state
         self._steering: Spelling | None = None
+        self.offers_models = True
 
     @property
     def _agent(self) -> AgentProxy:
