@@ -56,6 +56,31 @@ async def test_frames_of_one_turn_leave_in_order_and_in_few_writes(raw: tuple[so
     theirs.close()
 
 
+@pytest.mark.parametrize(("arrived", "sent_at_once"), [(b"1\n" * 7, b"a\n"), (b"1\n" * 8, b"")])
+async def test_a_response_leaves_at_once_unless_many_frames_arrived_together(
+    raw: tuple[socket.socket, socket.socket], arrived: bytes, sent_at_once: bytes
+) -> None:
+    """Ours: after many requests the responses leave in one write, which wakes the peer once."""
+    ours, theirs = raw
+    async with asyncio.timeout(60), SocketTransport(ours) as transport:
+        transport.send(b"0")  # from here on only what arrives makes a difference
+        assert theirs.recv(100) == b"0\n"
+        theirs.send(arrived)
+        await receive_all(transport, arrived.count(b"\n"))
+        transport.send(b"a")
+        try:
+            written = theirs.recv(100)
+        except BlockingIOError:
+            written = b""
+        transport.send(b"b")
+        await until(lambda: transport.pending_bytes == 0)
+        rest = theirs.recv(100)
+
+    assert written == sent_at_once
+    assert written + rest == b"a\nb\n"
+    theirs.close()
+
+
 async def test_frames_queued_when_closing_still_leave(raw: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = raw
     async with SocketTransport(ours) as transport:

@@ -181,7 +181,7 @@ def test_a_closed_event_loop_ends_the_thread(kind: type[ThreadReader | ThreadWri
     else:
         transport.write(b"x")
         os.close(read_end)
-    transport._thread.join(5)
+    transport._thread.join(60)
     assert not transport._thread.is_alive()
     if isinstance(transport, ThreadReader):
         os.close(transport._wake_write)

@@ -24,14 +24,15 @@ from tests.transports.waiting import until
 from tests.transports.wsserver import SocketHandler, serving
 
 LIMIT = 1024 * 1024
+IMPATIENT = {"close_timeout": 0.1}  # a server that reads nothing waits for a goodbye in vain
 
 
 @contextlib.asynccontextmanager
 async def open_to(
     handle: SocketHandler, server: dict[str, Any] | None = None, **options: Any
 ) -> AsyncGenerator[WebSocketTransport]:
-    """Open a transport to a server that runs `handle`."""
-    async with asyncio.timeout(60), serving(handle) as address:
+    """Open a transport to a server that runs `handle` and has these options of the library."""
+    async with asyncio.timeout(60), serving(handle, **(server or {})) as address:
         async with WebSocketTransport(address, **options) as transport:
             yield transport
 
@@ -285,7 +286,7 @@ async def test_a_server_that_answers_no_ping_is_noticed() -> None:
         socket.transport.pause_reading()  # as if the cable were pulled: nothing arrives, and nothing comes
         await socket.wait_closed()
 
-    async with open_to(die, ping_seconds=0.1) as transport:
+    async with open_to(die, server=IMPATIENT, ping_seconds=0.1) as transport:
         async with asyncio.timeout(60):
             with pytest.raises(ConnectionLost, match="broke"):
                 await everything(transport)
@@ -372,7 +373,7 @@ async def test_a_server_that_reads_nothing_congests_and_then_ends_the_connection
         socket.transport.pause_reading()
         await socket.wait_closed()
 
-    async with open_to(sleep, max_queued_bytes=LIMIT) as transport:
+    async with open_to(sleep, server=IMPATIENT, max_queued_bytes=LIMIT) as transport:
         while not transport.is_congested:
             transport.send(b"x" * 65536)
             await asyncio.sleep(0)
@@ -391,7 +392,7 @@ async def test_a_connection_to_a_server_that_reads_nothing_for_too_long_is_abort
         socket.transport.pause_reading()
         await socket.wait_closed()
 
-    async with open_to(sleep, output_stall=0.1) as transport:
+    async with open_to(sleep, server=IMPATIENT, output_stall=0.1) as transport:
         while not transport.is_congested:
             transport.send(b"x" * 65536)
             await asyncio.sleep(0)

@@ -23,7 +23,7 @@ LONG = 64 * 1024 * 1024
 @asynccontextmanager
 async def serving(handle: SocketHandler, **options: Any) -> AsyncGenerator[RemoteEndpoint]:
     """Run a server that calls `handle` for each WebSocket; yield its URL."""
-    options = {"compression": None, "max_size": LONG, "ping_interval": None, "close_timeout": 0.1, **options}
+    options = {"compression": None, "max_size": LONG, "ping_interval": None, "close_timeout": 30, **options}
     async with serve(handle, "127.0.0.1", 0, **options) as server:
         yield RemoteEndpoint.of(f"ws://127.0.0.1:{port_of(server)}/acp")
 

@@ -93,7 +93,7 @@ class WrappedTransport(Transport):
         self._inner = inner
 
     @property
-    def is_congested(self) -> bool:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride] # read only
+    def is_congested(self) -> bool:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride] # a property here: it is derived
         return self._inner.is_congested
 
     @property

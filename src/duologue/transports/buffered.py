@@ -76,6 +76,11 @@ class BufferedTransport(Transport):
         self._frames_arrived = Wakeup()
         self._capacity_freed = Wakeup()
 
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes that have arrived and wait for `receive`."""
+        return self._unread_bytes
+
     async def receive(self) -> list[bytes]:
         while not self._frames:
             if self._is_ended:

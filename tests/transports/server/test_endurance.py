@@ -84,7 +84,7 @@ async def test_slow_headers_time_out_without_delaying_other_clients(
         slow = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(count)]
         for _, writer in slow:
             writer.write(begin)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(SECONDS):
             await good.initialize()
         for reader, writer in slow:
             async with asyncio.timeout(SECONDS):

@@ -36,7 +36,7 @@ async def test_a_flood_in_http_2_is_cut_off_without_affecting_other_clients(name
         async with asyncio.timeout(60):
             answer = await _send(server, PREFACE + FLOODS[name])
         assert not answer or answer.startswith(b"HTTP/1.1 400 ")
-        async with asyncio.timeout(1), socket_to(server):
+        async with asyncio.timeout(60), socket_to(server):
             pass
 
 

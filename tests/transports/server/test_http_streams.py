@@ -213,6 +213,17 @@ async def test_an_invalid_message_is_answered_with_400(body: str | bytes, code: 
     assert len(sessions.frames) == 1
 
 
+async def test_an_error_without_an_id_reaches_the_agent() -> None:
+    sessions, error = Sessions(), {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "not JSON"}}
+    async with running_server(sessions) as server, http_client_to(server) as client:
+        await client.initialize()
+        accepted = await client.post(error)
+        refused = await client.post({"jsonrpc": "2.0", "id": None, "result": {}})
+
+    assert (accepted.status_code, refused.status_code) == (202, 400)
+    assert json.loads(sessions.frames[-1]) == error
+
+
 @pytest.mark.fault("HTT-08")
 async def test_a_connection_is_usable_only_by_the_caller_that_opened_it() -> None:
     async with (

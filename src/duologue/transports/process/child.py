@@ -56,6 +56,10 @@ class ShutdownTimeouts(Struct, frozen=True):
     after_kill: float = 2.0
 
 
+UNRESPONSIVE = ShutdownTimeouts(after_close=0.5, after_terminate=0.5)
+"""For a child that has ignored requests until its time was over."""
+
+
 class Child:
     """One child process with its descendants; start it inside a running event loop and `stop()` it.
 
@@ -70,6 +74,7 @@ class Child:
         on_exit: Called once when it ends.
 
     Attributes:
+        timeouts: How long `stop()` waits at each step.
         escaped: Processes that survived SIGKILL; filled by `stop()`.
 
     Raises:
@@ -90,7 +95,7 @@ class Child:
     ) -> None:
         self.command = list(command)
         self.escaped: list[Process] = []
-        self._timeouts = timeouts or ShutdownTimeouts()
+        self.timeouts = timeouts or ShutdownTimeouts()
         self._token = os.urandom(16).hex()
         self._descendants: set[Process] = set()
         self._owner_pid = os.getpid()
@@ -118,6 +123,11 @@ class Child:
         _running.add(self)
 
     @property
+    def token(self) -> str:
+        """A text that is in the environment of each of its descendants."""
+        return self._token
+
+    @property
     def pid(self) -> int:
         """Its process id, which is also its group and its session."""
         return self._process.pid
@@ -139,15 +149,15 @@ class Child:
         try:
             self._descendants.update(tree.descendants(self.pid))
             close_input()
-            await self._watch.exit_within(self._timeouts.after_close)
+            await self._watch.exit_within(self.timeouts.after_close)
             if not await self._stays_ended():
                 self._terminate()
-                await self._wait_until_ended(self._timeouts.after_terminate)
+                await self._wait_until_ended(self.timeouts.after_terminate)
                 for _ in range(KILL_ROUNDS):
                     if await self._stays_ended():
                         break
                     self._kill()
-                    await self._wait_until_ended(self._timeouts.after_kill / KILL_ROUNDS)
+                    await self._wait_until_ended(self.timeouts.after_kill / KILL_ROUNDS)
             self._reap()
             await self._guard.release()
         finally:
@@ -160,7 +170,7 @@ class Child:
         if not self._is_reaped:
             for _ in range(KILL_ROUNDS):
                 self._kill()
-                if self._watch.wait_now(self._timeouts.after_kill / KILL_ROUNDS) and self._has_ended():
+                if self._watch.wait_now(self.timeouts.after_kill / KILL_ROUNDS) and self._has_ended():
                     time.sleep(EXEC_SECONDS)
                     if self._has_ended():
                         break

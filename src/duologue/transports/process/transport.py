@@ -49,6 +49,9 @@ class ProcessTransport(LineStreamTransport):
         max_queued_bytes: Output that may wait; four times as much ends the connection with `OutputLimitExceeded`.
         read_ahead: Bytes of received frames that may wait for `receive` before reading pauses.
 
+    Attributes:
+        timeouts: How long stopping it may take; what is set before `aclose()` counts.
+
     Raises:
         CommandNotFound: On entering: no such command, or it cannot be run.
         StartError: On entering: it could not be started for another reason.
@@ -72,7 +75,7 @@ class ProcessTransport(LineStreamTransport):
         self._command = command
         self._cwd = cwd
         self._env = environment.inherited(env) if inherit_env else environment.safe(env)
-        self._timeouts = timeouts
+        self.timeouts = timeouts or ShutdownTimeouts()
         self._tail = StderrTail(on_stderr, max_stderr_bytes)
         self._stderr: asyncio.ReadTransport | None = None
         self._child: Child | None = None
@@ -117,7 +120,7 @@ class ProcessTransport(LineStreamTransport):
                 stderr=stderr,
                 env=self._env,
                 cwd=self._cwd,
-                timeouts=self._timeouts,
+                timeouts=self.timeouts,
                 on_exit=self._child_exited,
             )
         except BaseException as error:
@@ -143,7 +146,9 @@ class ProcessTransport(LineStreamTransport):
 
     @property
     def stderr_tail(self) -> str:
-        """The end of its stderr, with all terminal control characters escaped."""
+        """The end of its stderr until now, with all terminal control characters escaped."""
+        if self._stderr is not None and (rest := read_rest(self._stderr)):
+            self._tail.data_received(rest)
         return str(self._tail)
 
     @property
@@ -166,6 +171,7 @@ class ProcessTransport(LineStreamTransport):
         self._resume()
         try:
             if self._child is not None:
+                self._child.timeouts = self.timeouts
                 await self._child.stop(self._start_closing_writer)
         finally:
             self._drop()
@@ -196,7 +202,6 @@ class ProcessTransport(LineStreamTransport):
             # A thread reads until the end of the stream, which calls this again, or until time is up.
             asyncio.get_running_loop().call_later(EXIT_AFTER_END_SECONDS, self._conclude)
             return
-        self._tail.data_received(read_rest(self._stderr))
         self._bytes_arrived(read_rest(self._reader))
         self._conclude()
 

@@ -321,8 +321,10 @@ class HttpTransport(BufferedTransport):
         if (id := envelope.request_id) is not None:
             error = {"code": code, "message": message} | ({} if data is None else {"data": data})
             self._deliver([msgspec.json.encode({"jsonrpc": "2.0", "id": id, "error": error})])
-        elif isinstance(envelope.method, str):
-            _log.warning("the server rejected %s: %a", envelope.method, message)
+        elif isinstance(envelope.method, str) or envelope.id is None:
+            # An error without an id answers no request: an agent misses nothing that it waits for.
+            what = envelope.method if isinstance(envelope.method, str) else "an error without an id"
+            _log.warning("the server rejected %s: %a", what, message)
         else:
             raise ConnectionLost(f"the server rejected a response of this client: {message}")
 

@@ -22,7 +22,7 @@ ADDRESS_SECONDS = 0.25
 PORTS = {"http": 80, "https": 443}
 
 
-class Proxy(NamedTuple):
+class HttpProxy(NamedTuple):
     """A proxy: its host and port, whether to use TLS with it, and its `Proxy-Authorization`, if it has one."""
 
     host: str
@@ -59,7 +59,7 @@ class HttpConnector:
         self._proxy = _proxy_for(parts.scheme, {self._host, self._endpoint})
 
     @property
-    def forwarder(self) -> Proxy | None:
+    def forwarder(self) -> HttpProxy | None:
         """The proxy that gets whole URLs, because the connection is not encrypted; `None` if there is none."""
         return self._proxy if self._tls is None else None
 
@@ -96,7 +96,7 @@ class HttpConnector:
             connection.data_received(first.unrequested)
         return connection
 
-    async def _tunnel(self, connection: HttpConnection, proxy: Proxy, tls: ssl.SSLContext) -> HttpConnection:
+    async def _tunnel(self, connection: HttpConnection, proxy: HttpProxy, tls: ssl.SSLContext) -> HttpConnection:
         """Let the proxy connect to the server, and encrypt what passes through it."""
         try:
             request = HttpRequest("CONNECT", "http", self._endpoint, self._endpoint, proxy.headers, None)
@@ -125,7 +125,7 @@ async def _open(host: str, port: int, tls: ssl.SSLContext | None) -> HttpConnect
     return connection
 
 
-def _proxy_for(scheme: str, names: set[str]) -> Proxy | None:
+def _proxy_for(scheme: str, names: set[str]) -> HttpProxy | None:
     proxies = getproxies()
     url = proxies.get(scheme) or proxies.get("all")
     if not url or any(map(proxy_bypass, names)):
@@ -137,4 +137,4 @@ def _proxy_for(scheme: str, names: set[str]) -> Proxy | None:
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
         secret = f"Basic {base64.b64encode(pair).decode()}"
-    return Proxy(ascii_host(parts.hostname), parts.port or PORTS[parts.scheme], parts.scheme == "https", secret)
+    return HttpProxy(ascii_host(parts.hostname), parts.port or PORTS[parts.scheme], parts.scheme == "https", secret)

@@ -11,6 +11,9 @@ from starlette.types import Scope
 ABORT = "duologue.abort"
 """The key in the state of a request for a function that drops its TCP connection."""
 
+RESET = "duologue.reset"
+"""The key in the state of a request for a function that resets its TCP connection: an error for the client."""
+
 WRITE = "duologue.write"
 """The key in the state of a WebSocket for a function that writes many texts at once."""
 
@@ -43,3 +46,10 @@ def abort_of(scope: Scope) -> Callable[[], object]:
     state: dict[str, Any] = scope.get("state") or {}
     abort: Callable[[], object] = state.get(ABORT, lambda: None)
     return abort
+
+
+def reset_of(scope: Scope) -> Callable[[], object]:
+    """Return the function that resets the TCP connection; under other web servers it does nothing."""
+    state: dict[str, Any] = scope.get("state") or {}
+    reset: Callable[[], object] = state.get(RESET, lambda: None)
+    return reset

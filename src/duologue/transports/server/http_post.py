@@ -17,6 +17,7 @@ from duologue.transports.server.asgi_extensions import abort_of
 from duologue.transports.server.auth import Headers, RequestRejected
 from duologue.transports.server.http_streams import HttpServerConnection
 from duologue.transports.server.registry import ConnectionRegistry, new_id
+from duologue.transports.server.request_body import read_body
 from duologue.transports.server.stream_reader import StreamReader
 
 CONNECTION = b"acp-connection-id"
@@ -67,7 +68,8 @@ class HttpRequestHandler:
             raise RequestRejected(415, "send the message as application/json")
         if (self._one(b"content-encoding") or "identity").lower() != "identity":
             raise RequestRejected(415, "send the message without compression")
-        frame = await self._body(receive)
+        self._one(b"content-length")
+        frame = await read_body(self._scope, receive, self._limits)
         envelope = await run_offloaded(_read, frame)
         connection_id = self._one(CONNECTION)
         if envelope.method == INITIALIZE:
@@ -79,26 +81,6 @@ class HttpRequestHandler:
         self._deliver(connection, frame, envelope)
         await connection.wait_for_capacity()
         return Response(status_code=202)
-
-    async def _body(self, receive: Receive) -> bytes:
-        limit = self._limits.message_bytes
-        length = self._one(b"content-length")
-        if length is not None and length.isdigit() and int(length) > limit:
-            raise RequestRejected(413, f"a message has at most {limit} bytes")
-        body = bytearray()
-        try:
-            async with asyncio.timeout(self._limits.body_seconds):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise RequestRejected(400, "the message was cut off")
-                    body += message.get("body", b"")
-                    if len(body) > limit:
-                        raise RequestRejected(413, f"a message has at most {limit} bytes")
-                    if not message.get("more_body", False):
-                        return bytes(body)
-        except TimeoutError:
-            raise RequestRejected(408, "the message took too long to arrive") from None
 
     async def _initialize(self, frame: bytes, envelope: Envelope) -> Response:
         if (id := envelope.request_id) is None:
@@ -216,12 +198,20 @@ def _read(frame: bytes) -> Envelope:
         parse(frame)
         check_names(frame)
     except Malformed as malformed:
+        if malformed.is_response and _is_error_without_id(frame):
+            return Envelope()
         raise _rejected(400, malformed.error) from None
     except Ambiguous as ambiguous:
         raise _invalid(400, str(ambiguous)) from None
     envelope = read_envelope(frame)
     assert envelope is not None, "the frame was parsed"
     return envelope
+
+
+def _is_error_without_id(frame: bytes) -> bool:
+    """Return whether a frame answers a message whose id could not be read, which the agent learns this way."""
+    envelope = read_envelope(frame)
+    return envelope is not None and envelope.id is None and envelope.is_error
 
 
 def _invalid(status: int, reason: str) -> RequestRejected:

@@ -19,7 +19,8 @@ import uvicorn
 
 from duologue.errors import StartError
 from duologue.transports.remote.url import is_loopback
-from duologue.transports.server.app import PATH, ServerApp
+from duologue.transports.server.app import PATH
+from duologue.transports.server.protected_app import ProtectedApp
 from duologue.transports.server.uvicorn_protocols import HardenedHttpProtocol, HardenedWebSocketProtocol
 
 _log = logging.getLogger("duologue.server")
@@ -104,15 +105,15 @@ class ServerAddress:
             return ()
         return (f"[{address}]" if address.version == 6 else str(address),)
 
-    def url(self, port: int, scheme: str = "ws", token: str | None = None) -> str:
+    def url(self, port: int, scheme: str = "ws", token: str | None = None, path: str = PATH) -> str:
         """Return the URL for clients. A token follows the `#`, which no client sends to a server."""
         secure = "s" if self.certificate is not None else ""
         name = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{scheme}{secure}://{name}:{port}{PATH}{'' if token is None else f'#token={token}'}"
+        return f"{scheme}{secure}://{name}:{port}{path}{'' if token is None else f'#token={token}'}"
 
 
 @asynccontextmanager
-async def serve(app: ServerApp, address: ServerAddress, *, drain_seconds: float = 0.0) -> AsyncGenerator[int]:
+async def serve(app: ProtectedApp, address: ServerAddress, *, drain_seconds: float = 0.0) -> AsyncGenerator[int]:
     """Serve as long as the context lasts; yield the port.
 
     Raises:
@@ -130,7 +131,7 @@ async def serve(app: ServerApp, address: ServerAddress, *, drain_seconds: float 
         with _accepting_quietly(listener):
             yield listener.getsockname()[1]
     finally:
-        await app.connections.drain(drain_seconds)
+        await app.drain(drain_seconds)
         await server.shutdown(sockets=[listener])
 
 
@@ -175,7 +176,7 @@ def _listen(address: ServerAddress) -> socket.socket:
     return listener
 
 
-def _config(app: ServerApp, address: ServerAddress) -> uvicorn.Config:
+def _config(app: ProtectedApp, address: ServerAddress) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
         http=HardenedHttpProtocol,
@@ -207,7 +208,7 @@ def _config(app: ServerApp, address: ServerAddress) -> uvicorn.Config:
 
 
 async def run(
-    app: ServerApp, address: ServerAddress, started: Callable[[int], object], *, drain_seconds: float = DRAIN_SECONDS
+    app: ProtectedApp, address: ServerAddress, started: Callable[[int], object], *, drain_seconds: float = DRAIN_SECONDS
 ) -> int:
     """Serve until a signal; a second one does not wait for running turns. Return the exit code."""
     loop = asyncio.get_running_loop()
@@ -227,5 +228,5 @@ async def run(
         started(port)
         await is_stopping.wait()
         async with asyncio.TaskGroup() as group:
-            drained = group.create_task(app.connections.drain(drain_seconds))
+            drained = group.create_task(app.drain(drain_seconds))
     return 0 if received[0] != signal.SIGINT else 128 + signal.SIGINT

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import httptools
@@ -14,7 +17,7 @@ from websockets.frames import Frame
 from websockets.protocol import OPEN
 
 from duologue.transports.masked_frames import read_masked_text
-from duologue.transports.server.asgi_extensions import ABORT, LISTEN, WRITE, OnText
+from duologue.transports.server.asgi_extensions import ABORT, LISTEN, RESET, WRITE, OnText
 
 HEADER_SECONDS = 10.0
 """For the headers of one request to arrive."""
@@ -55,7 +58,7 @@ class HardenedHttpProtocol(HttpToolsProtocol):
         with suppress(AttributeError):  # only in asyncio's own event loops
             transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
         # A plain close would wait for the client to read.
-        self.app_state = {**self.app_state, ABORT: transport.abort}
+        self.app_state = {**self.app_state, ABORT: transport.abort, RESET: partial(_reset, transport)}
         self._start_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -139,6 +142,14 @@ class HardenedHttpProtocol(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+def _reset(transport: asyncio.Transport) -> None:
+    """Drop a connection with a reset (RST): a linger time of 0 makes the kernel send that instead of an end."""
+    connection: socket.socket = transport.get_extra_info("socket")
+    if not transport.is_closing():
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
 
 
 class HardenedWebSocketProtocol(WebSocketsSansIOProtocol):

@@ -4,8 +4,9 @@ Reading: bytes are split into frames as they arrive and delivered all at once. W
 pauses, so a flood stays in the pipe and not in memory.
 
 Writing: the first frame after something arrived is written at once, for latency: it is the response, or the next
-request. Later frames are coalesced into one large write per iteration of the event loop, for throughput. Nothing here
-waits for the peer, so reading never waits for writing.
+request. Later frames are coalesced into one large write per iteration of the event loop, for throughput; the first one,
+too, if many arrived together, because as many will follow and the first alone would wake the peer once more. Nothing
+here waits for the peer, so reading never waits for writing.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from duologue.transports.stall_check import StallCheck
 
 COALESCED_BYTES = 64 * 1024
 """The size of a Linux pipe: a larger write would not pass in one piece anyway."""
+
+MANY_FRAMES = 8
+"""Frames that arrive together and are answered together: more than an agent's request with the updates before it."""
 
 
 class LineStreamTransport(BufferedTransport):
@@ -67,7 +71,7 @@ class LineStreamTransport(BufferedTransport):
         self._coalesced: list[bytes] = []
         self._coalesced_bytes = 0
         self._flush_immediately = True
-        """True while nothing was sent since something arrived."""
+        """True while nothing was sent since something arrived, unless that was much."""
         self._is_flush_scheduled = False
         """The event loop will write what is coalesced in its next iteration."""
         self._unsent: deque[memoryview] = deque()
@@ -99,7 +103,7 @@ class LineStreamTransport(BufferedTransport):
             self._end(failure)
             return
         self._unread_bytes += len(data)
-        self._flush_immediately = True
+        self._flush_immediately = len(frames) < MANY_FRAMES
         if frames and self.on_frames is not None and not self._frames and self.on_frames(frames):
             self._unread_bytes = 0
         elif frames:
