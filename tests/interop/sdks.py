@@ -17,6 +17,8 @@ from tests.interop import peers
 
 Json: TypeAlias = dict[str, Any]
 
+BUILTIN = (sys.executable, "-m", "duologue.cli.main", "agent")
+
 
 class Sdk(peers.ForeignPeer):
     """One SDK, installed."""
@@ -131,6 +133,8 @@ class SdkClient:
     folder: Path
     address: Json = field(default_factory=dict[str, Any])
     """`url` and `headers`, if it is on the network."""
+    command: Sequence[str] = ()
+    """The agent, if it is not the built-in one."""
 
     def play(
         self,
@@ -158,7 +162,7 @@ class SdkClient:
             "steps": steps,
             "capabilities": capabilities or {},
             "answers": answers or {},
-            "command": [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", store, *options],
+            "command": self.command or [*BUILTIN, "--sessions", store, *options],
             **self.address,
         }
         seen = self.player.play(play)

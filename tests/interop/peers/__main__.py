@@ -5,12 +5,17 @@ from __future__ import annotations
 import sys
 import time
 
-from tests.interop.peers import ALL, RUST, Absent, install, rust_examples
+from tests.interop.peers import ACPX, ALL, CONDUCTOR, RUST, Absent, acpx, conductor, install, rust_examples
 
-for name in sys.argv[1:] or ALL:
+PROGRAMS = {ACPX: acpx, CONDUCTOR: conductor}
+
+for name in sys.argv[1:] or (*ALL, *PROGRAMS):
     began = time.monotonic()
     try:
-        install(name, is_remote=True)
+        if name in PROGRAMS:
+            PROGRAMS[name]()
+        else:
+            install(name, is_remote=True)
         if name == RUST:
             rust_examples()
     except Absent as reason:
