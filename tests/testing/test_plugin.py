@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -220,6 +221,54 @@ def test_the_example_passes(tmp_path: Path) -> None:
     code, output = run_pytest(tmp_path, tests, ASYNCIO_STRICT)
 
     assert (code, "3 passed" in output) == (0, True), output
+
+
+def test_the_example_with_a_recording_passes(tmp_path: Path) -> None:
+    tests = (EXAMPLES / "test_a_recording.py").read_text("utf-8")
+    shutil.copy(EXAMPLES / "janitor.acp", tmp_path)
+
+    code, output = run_pytest(tmp_path, tests, ASYNCIO_STRICT)
+    assert (code, "2 passed" in output) == (0, True), output
+
+    code, output = run_pytest(tmp_path, tests.replace('kind="delete"', 'kind="move"'), ASYNCIO_STRICT)
+    assert (code, "1 failed, 1 passed" in output) == (1, True), output
+    assert "- tool call (delete): completed" in output
+    assert "+ tool call (move): completed" in output
+
+
+def test_the_example_with_faults_passes(tmp_path: Path) -> None:
+    tests = (EXAMPLES / "test_with_faults.py").read_text("utf-8")
+
+    code, output = run_pytest(tmp_path, tests, ASYNCIO_STRICT)
+    assert (code, "21 passed" in output) == (0, True), output
+
+
+def test_the_example_of_a_client_in_any_language_passes(tmp_path: Path) -> None:
+    for name in ("plain_client.py", "client_test.toml"):
+        shutil.copy(EXAMPLES / name, tmp_path)
+
+    code, output = run_pytest(tmp_path, (EXAMPLES / "test_a_client.py").read_text("utf-8"))
+    assert (code, "8 passed" in output) == (0, True), output
+
+
+def test_a_failed_test_shows_the_seed_and_the_faults(tmp_path: Path) -> None:
+    tests = """
+from duologue.lowlevel import memory_pair
+from duologue.testing import FaultPlan, FaultyTransport
+
+async def test_it():
+    near, far = memory_pair()
+    async with FaultyTransport(near, FaultPlan(drop=1.0), seed=4711) as faulty, far:
+        faulty.send(b"{}")
+        assert False, "planted"
+
+def test_other():
+    assert False, "without faults"
+"""
+    code, output = run_pytest(tmp_path, tests)
+
+    assert (code, "2 failed" in output) == (1, True), output
+    assert output.count("fault seed 4711, FaultPlan(drop=1.0), faults of the send direction: message 1 dropped") == 1
 
 
 def test_sessions_of_a_test_do_not_enter_the_directory_of_the_user(tmp_path: Path) -> None:

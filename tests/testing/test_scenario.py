@@ -15,8 +15,10 @@ import msgspec
 import pytest
 
 from duologue.errors import AgentExited
-from duologue.testing.scenario import Scenario, ScenarioFailed
-from duologue.testing.script import Script, Step, difference, read_script
+from duologue.testing.message_pattern import difference
+from duologue.testing.scenario import Scenario
+from duologue.testing.script import Script, Step, read_script
+from duologue.testing.script_player import ScenarioFailed
 from duologue.transports.base import Transport
 from duologue.transports.memory import memory_pair
 from tests.builtin.harness import PROGRAM, process

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import tempfile
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from duologue.agent.hosting.function_agent import Answer, as_agent
 from duologue.client.agent import RemoteAgent
 from duologue.client.connect import connect
 from duologue.client.permissions.policy import Permissions
@@ -20,6 +19,15 @@ from duologue.client.session import ClientSession
 from duologue.client.target import Target
 from duologue.store.memory import MemoryStore
 from duologue.store.sqlite.store import SqliteStore
+from duologue.testing.client_replay import replay_client
+from duologue.testing.script import Script, Step
+from duologue.testing.scripted_client import ClientRun, drive
+from duologue.testing.targets import TestTarget, as_target
+from duologue.testing.transcript_lines import transcript_text
+from duologue.trace.replay.report import ReplayReport
+
+SHOWN_SESSIONS = 5
+"""Sessions whose transcripts a failed test shows, the newest ones."""
 
 
 class AgentTester:
@@ -36,9 +44,10 @@ class AgentTester:
     def __init__(self, cwd: str | Path = ".") -> None:
         self.cwd = Path(cwd)
         self._open = AsyncExitStack()
+        self._sessions: deque[ClientSession] = deque(maxlen=SHOWN_SESSIONS)
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def connect(self, target: Target | Answer | type, **options: Any) -> RemoteAgent:
+    async def connect(self, target: TestTarget, **options: Any) -> RemoteAgent:
         """Connect to an agent until the end of the test.
 
         Args:
@@ -46,14 +55,11 @@ class AgentTester:
             options: Keywords of `duologue.connect`.
         """
         self._loop = asyncio.get_running_loop()
-        if inspect.isroutine(target) or inspect.isclass(target):
-            target = as_agent(target)
-        self._use_own_store(target)
-        return await self._open.enter_async_context(connect(cast("Target", target), **options))
+        return await self._open.enter_async_context(connect(self._agent(target), **options))
 
     async def new_session(
         self,
-        target: Target | Answer | type,
+        target: TestTarget,
         cwd: str | Path | None = None,
         *,
         permissions: Permissions | None = None,
@@ -74,7 +80,53 @@ class AgentTester:
             options: Other keywords of `duologue.connect`.
         """
         agent = await self.connect(target, permissions=permissions, workspace=workspace, terminals=terminals, **options)
-        return await agent.new_session(self.cwd if cwd is None else cwd, settings=settings or {})
+        session = await agent.new_session(self.cwd if cwd is None else cwd, settings=settings or {})
+        self._sessions.append(session)
+        return session
+
+    def transcripts(self) -> list[str]:
+        """Return what happened in the sessions so far that `new_session` opened, as text for a person."""
+        return [transcript_text(session) for session in self._sessions]
+
+    async def replay(self, recording: str | Path, target: TestTarget, **options: Any) -> ReplayReport:
+        """Send an agent what the client of a recording sent; fail the test if it does anything else than recorded.
+
+        Args:
+            recording: The file, as `tap`, `--record` and `connect(record=...)` write it.
+            target: The agent, as in `new_session`.
+            options: Keywords of `duologue.testing.replay_client`. `cwd` is an empty directory of this test by default.
+
+        Raises:
+            AssertionError: The agent deviates from the recording; the message says where.
+        """
+        self._loop = asyncio.get_running_loop()
+        options.setdefault("cwd", self.cwd)
+        report = await replay_client(recording, self._agent(target), **options)
+        report.assert_same()
+        return report
+
+    async def drive(
+        self, target: TestTarget, script: Script | str | Path | Sequence[Step], **options: Any
+    ) -> ClientRun:
+        """Play a script of a client to an agent; fail the test if the agent deviates from it.
+
+        Args:
+            target: The agent, as in `new_session`.
+            script: The script, the path of its file, or its steps.
+            options: Keywords of `duologue.testing.drive`. `cwd` is an empty directory of this test by default.
+
+        Raises:
+            ScenarioFailed: The agent did something other than the script expects; its notes have the messages.
+        """
+        self._loop = asyncio.get_running_loop()
+        options.setdefault("cwd", self.cwd)
+        return await drive(self._agent(target), script, **options)
+
+    def _agent(self, target: TestTarget) -> Target:
+        """Return the target of `connect`; an agent does not store sessions in its own directory."""
+        found = as_target(target)
+        self._use_own_store(found)
+        return found
 
     def _use_own_store(self, target: Any) -> None:
         """Keep the sessions of a test out of the directory in which an agent stores those of its user."""

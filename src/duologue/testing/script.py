@@ -10,22 +10,20 @@ import msgspec
 from msgspec import Struct
 
 from duologue.conversation.content import JsonObject
+from duologue.testing.message_pattern import as_pattern
+from duologue.testing.script_variables import check_name
 
-ACTIONS = ("expect", "send", "reply", "raw", "raw_hex", "end")
+ACTIONS = ("expect", "expect_all", "send", "reply", "raw", "raw_hex", "end")
 
 GOES_WITH = {
-    "within": ("expect",),
+    "within": ("expect", "expect_all"),
+    "without": ("expect", "expect_all"),
+    "capture": ("expect",),
     "to": ("reply",),
     "times": ("send", "raw", "raw_hex"),
     "torn": ("end",),
 }
 """Option of a step -> the actions it belongs to. `delay` is allowed with every action, or alone."""
-
-DEFAULT_ANSWERS: dict[str, JsonObject] = {
-    "initialize": {"result": {"protocolVersion": 1, "agentInfo": {"name": "scenario", "version": "1"}}},
-    "session/new": {"result": {"sessionId": "scenario"}},
-}
-"""Answers to requests before the first prompt, so that a script may begin with it."""
 
 
 class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,7 +31,11 @@ class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     Attributes:
         expect: Wait for a message that contains all of this; a string stands for its method.
-        within: Seconds to wait for the message; no limit if not given.
+        expect_all: Wait for several messages, in any order.
+        within: Seconds to wait for the message. Default: that of the script.
+        without: Messages that must not come before the expected one, even if the script ignores or answers them.
+        capture: Names for parts of the expected message: `{ session = "result.sessionId" }` lets later steps use
+            `"$session"`.
         send: Send this message; `jsonrpc` is added.
         reply: Answer the request that was expected last: `{ result = … }` or `{ error = … }`.
         to: Method of the request to answer, if it is not the last one.
@@ -47,7 +49,10 @@ class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     expect: str | JsonObject | None = None
+    expect_all: list[str | JsonObject] | None = None
     within: float | None = None
+    without: list[str | JsonObject] | None = None
+    capture: dict[str, str] | None = None
     send: JsonObject | None = None
     reply: JsonObject | None = None
     to: str | None = None
@@ -71,11 +76,17 @@ class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             bytes.fromhex(self.raw_hex)
         if self.reply is not None and len({"result", "error"} & set(self.reply)) != 1:
             raise ValueError("a reply needs either a result or an error")
+        if self.expect_all == []:
+            raise ValueError("`expect_all` needs at least one message")
+        for name in self.capture or ():
+            check_name(name)
 
     @property
-    def pattern(self) -> JsonObject | None:
-        """The expected message, if this step expects one."""
-        return {"method": self.expect} if isinstance(self.expect, str) else self.expect
+    def patterns(self) -> list[JsonObject]:
+        """The expected messages; empty if this step expects none."""
+        if self.expect is not None:
+            return [as_pattern(self.expect)]
+        return [as_pattern(each) for each in self.expect_all or ()]
 
 
 class Script(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,26 +95,38 @@ class Script(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     Attributes:
         step: The steps, in order.
         answers: Replies to requests that no step expects, by method.
-        ignore: Methods that are allowed at any time and ignored.
-        loop: Start again after the last step.
-        within: Time limit in seconds of every `expect` without its own.
+        ignore: Methods that are allowed at any time and ignored. Default: none; for a client, `session/update`.
+        loop: Start again after the last step. Only for an agent.
+        within: Time limit in seconds of every `expect` without its own. Default: none; for a client, 60.
+        setup: A client initializes the connection and opens a session first, `$session`, unless a step sends
+            `initialize`.
+        variables: Values for `"$name"` in the steps; a test may replace them.
     """
 
     step: list[Step] = []
     answers: dict[str, JsonObject] = {}
-    ignore: list[str] = []
+    ignore: list[str] | None = None
     loop: bool = False
     within: float | None = None
+    setup: bool = True
+    variables: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
         if any(step.end is not None for step in self.step[:-1]):
             raise ValueError("`end` must be the last step")
-        if self.loop and not any(step.expect for step in self.step):
+        if self.loop and not any(step.patterns for step in self.step):
             raise ValueError("a loop needs at least one `expect`")
+        for name in self.variables:
+            check_name(name)
 
-    def answer_to(self, method: str) -> JsonObject | None:
-        """Return the reply to a request that no step expects; `None` if there is none."""
-        return self.answers.get(method, DEFAULT_ANSWERS.get(method))
+    @property
+    def has_variables(self) -> bool:
+        """True if the script gives names to values."""
+        return bool(self.variables) or any(step.capture for step in self.step)
+
+    def sends(self, method: str) -> bool:
+        """Return True if a step sends a message of this method."""
+        return any(step.send is not None and step.send.get("method") == method for step in self.step)
 
 
 def read_script(path: Path) -> Script:
@@ -130,43 +153,3 @@ def _parse_yaml(text: str) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
-
-
-def difference(pattern: Any, value: Any, path: str = "it") -> str | None:
-    """Describe where a value differs from a pattern; `None` if it matches.
-
-    Every member of the pattern must be present and match; the value may have other members. Lists match item by item.
-    `"*"` matches everything.
-    """
-    match pattern, value:
-        case "*", _:
-            return None
-        case dict(), dict():
-            return _difference_of_objects(pattern, value, path)  # pyright: ignore[reportUnknownArgumentType]
-        case list(), list():
-            return _difference_of_lists(pattern, value, path)  # pyright: ignore[reportUnknownArgumentType]
-        case _:
-            is_same = pattern == value and isinstance(pattern, bool) == isinstance(value, bool)
-            return None if is_same else f"{path} is {_shown(value)}, not {_shown(pattern)}"
-
-
-def _difference_of_objects(pattern: JsonObject, value: JsonObject, path: str) -> str | None:
-    for name, wanted in pattern.items():
-        if name not in value:
-            return f"{path} has no {name}"
-        found = difference(wanted, value[name], f"{path}.{name}")
-        if found is not None:
-            return found
-    return None
-
-
-def _difference_of_lists(pattern: list[Any], value: list[Any], path: str) -> str | None:
-    if len(pattern) != len(value):
-        return f"{path} has {len(value)} members, not {len(pattern)}"
-    pairs = enumerate(zip(pattern, value, strict=True))
-    return next((found for i, (one, other) in pairs if (found := difference(one, other, f"{path}[{i}]"))), None)
-
-
-def _shown(value: Any) -> str:
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= 200 else f"{text[:200]}…"
