@@ -59,6 +59,7 @@ PROGRAMS = {
     "langgraph": "import duologue.integrations.langgraph",
     "cli": CLIENT,
     "agents": "import duologue.registry.installation, uv; uv.find_uv_bin()",
+    "evals": "import duologue.evals.statistics.comparison",
     "all": SERVER,
 }
 

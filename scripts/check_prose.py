@@ -83,8 +83,14 @@ BANNED_NAMES = {
     "objection taste mortal witness poster mute deaf stranger strangers carefully homes finale": "see the glossary",
 }
 REMEDIES = {word: remedy for words, remedy in BANNED_NAMES.items() for word in words.split()}
-# Under these paths a word means what it says: the line editor of the console, the editors that have a docs page.
-ALLOWED_NAMES = {"src/duologue/cli": {"editor"}, "tests/config": {"editor"}}
+# Under these paths a word means what it says: the line editor of the console, the editors that have a
+# docs page, the judgement of a rule by a case.
+ALLOWED_NAMES = {
+    "src/duologue/cli": {"editor"},
+    "tests/config": {"editor"},
+    "src/duologue/conformance": {"judge", "judging", "judged"},
+    "tests/conformance": {"judge", "judging", "judged"},
+}
 WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 RIDDLE = re.compile(r"test_(what|who|which|how)_")
 
@@ -114,14 +120,14 @@ def findings_in(path: Path) -> Iterator[Finding]:
     if path.suffix == ".md":
         yield from (Finding(shown, line, found) for line, found in _words_in_markdown(text))
         return
-    tree = ast.parse(text)
+    nodes = list(ast.walk(ast.parse(text)))
     lines = text.splitlines()
-    for line, prose in _texts_of(text, tree):
+    for line, prose in _texts_of(text, nodes):
         if "# not prose" in lines[line - 1]:
             continue
         yield from (Finding(shown, line, found) for found in _words_in(prose))
     allowed = {word for prefix, words in ALLOWED_NAMES.items() if shown.is_relative_to(prefix) for word in words}
-    for node in ast.walk(tree):
+    for node in nodes:
         for line, found in (*_docstring_of(node), *_attribute_docstrings_of(node), *_names_of(node, allowed)):
             yield Finding(shown, line, found)
 
@@ -132,12 +138,12 @@ def _words_in(text: str) -> Iterator[str]:
             yield f'"{found[0]}"' + (f" (say: {remedy})" if remedy else "")
 
 
-def _texts_of(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _texts_of(text: str, nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield comments and string literals with the line on which each begins."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.lineno, node.value
 

@@ -1,0 +1,178 @@
+"""The formats of a report: the same data in each, no secrets, and nothing of the peer runs or breaks them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import msgspec
+import pytest
+
+from duologue.conformance.baseline import Baseline, KnownFailure, apply_baseline, baseline_of, read_baseline
+from duologue.conformance.report import Report
+from duologue.conformance.reports.document import LONGEST_MESSAGE, ReportDocument, make_document
+from duologue.conformance.reports.html import to_html
+from duologue.conformance.reports.json_report import to_json
+from duologue.conformance.reports.junit import to_junit
+from duologue.conformance.reports.markdown import to_markdown
+from duologue.conformance.reports.sarif import to_sarif
+from duologue.conformance.verdicts import CaseResult, Judgement, RuleVerdict, combine
+from duologue.conformance.wire_log import WireLog
+from duologue.trace.rules.catalogue import CATALOGUE
+
+HOSTILE = "</script></style><img src=x onerror=alert(1)>\x1b[31m\u202e|`*"
+SECRET = "sk-abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def sample_report(message: str = "the answer has 99", frame: bytes = b'{"jsonrpc":"2.0"}') -> Report:
+    """Return the report of one case that breaks rule 27 and keeps rule 26."""
+    log = WireLog()
+    number = log.connect().add("to_client", frame)
+    case = CaseResult(
+        case="version-unsupported",
+        version=1,
+        title="Request versions that do not exist.",
+        judgements=[
+            Judgement(rule=26, verdict=RuleVerdict.PASS, case="version-unsupported"),
+            Judgement(rule=27, verdict=RuleVerdict.FAIL, case="version-unsupported", message=message, frames=(number,)),
+            Judgement(rule=29, verdict=RuleVerdict.SKIPPED, case="version-unsupported", message="not advertised"),
+        ],
+        wire=log.frames,
+        stderr=message,
+    )
+    rules = [CATALOGUE[each] for each in (26, 27, 29, 33)]
+    return Report(
+        side="agent",
+        target=f"agent {message}",
+        transport="stdio",
+        versions=(1,),
+        rule_set="1.15",
+        info={"name": message, "version": "1"},
+        started="2026-11-18T00:00:00+00:00",
+        results=combine(rules, 1, [case]),
+        cases=[case],
+    )
+
+
+def document(**options: Any) -> ReportDocument:
+    return make_document(sample_report(**options))
+
+
+def test_every_rule_has_the_strongest_of_its_verdicts() -> None:
+    made = document()
+
+    assert {row.number: row.verdict for row in made.rules} == {
+        26: RuleVerdict.PASS,
+        27: RuleVerdict.FAIL,
+        29: RuleVerdict.SKIPPED,
+        33: RuleVerdict.NOT_OBSERVED,
+    }
+    assert made.summary == {"PASS": 1, "FAIL": 1, "SKIPPED": 1, "NOT OBSERVED": 1}
+
+
+def test_a_must_that_was_not_observed_is_no_pass() -> None:
+    assert [each.rule.number for each in sample_report().unobserved()] == [33]
+
+
+def test_json_names_its_version_and_can_be_read_back() -> None:
+    made = document()
+    read = json.loads(to_json(made))
+
+    assert (read["duologue"], read["format"]) == ("check", 1)
+    assert msgspec.convert(read, ReportDocument) == made
+
+
+def test_junit_counts_failures_and_skipped_rules() -> None:
+    suite = ET.fromstring(to_junit(document()))[0]
+
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "1", "2")
+    assert [case.get("name") for case in suite if case.find("failure") is not None] == ["27 version-fallback"]
+
+
+def test_sarif_has_a_result_for_each_broken_rule() -> None:
+    run = json.loads(to_sarif(document()))["runs"][0]
+
+    assert [(each["ruleId"], each["level"]) for each in run["results"]] == [("ACP027", "error")]
+    assert [each["id"] for each in run["tool"]["driver"]["rules"]] == ["ACP027"]
+
+
+def test_markdown_shows_the_broken_rule_and_the_reason() -> None:
+    text = to_markdown(document())
+
+    assert "### 27 " in text
+    assert "the answer has 99 (messages 1)" in text
+
+
+def test_texts_of_the_peer_stay_text_in_every_format() -> None:
+    frame = msgspec.json.encode({"jsonrpc": "2.0", "method": HOSTILE})
+    made = document(message=HOSTILE, frame=frame)
+    page = to_html(made)
+
+    assert "<img" not in page
+    assert "</script>" not in page
+    assert page.count("</style>") == 1
+    assert "\x1b" not in page
+    assert re.search(r"(?<!\\)<img", re.sub(r"`[^`\n]*`", "", to_markdown(made))) is None
+    ET.fromstring(to_junit(made))
+    json.loads(to_sarif(made))
+
+
+def test_secrets_are_in_no_format() -> None:
+    frame = msgspec.json.encode({"jsonrpc": "2.0", "params": {"env": [{"name": "KEY", "value": SECRET}], "t": SECRET}})
+    made = document(message=f"got {SECRET}", frame=frame)
+
+    for text in (to_json(made), to_junit(made), to_sarif(made), to_markdown(made), to_html(made)):
+        assert SECRET not in text
+
+
+def test_long_messages_are_cut() -> None:
+    frame = msgspec.json.encode({"jsonrpc": "2.0", "text": "x" * 100_000})
+    [case] = document(frame=frame).cases
+
+    assert len(case.wire[0].text) == LONGEST_MESSAGE + 1
+    assert case.wire[0].size == len(frame)
+
+
+def test_a_known_failure_does_not_fail_the_check() -> None:
+    report = sample_report()
+    apply_baseline(report, Baseline(known=(KnownFailure(27), KnownFailure(26, version=1))))
+
+    assert report.failures() == []
+    assert report.fixed == ["26/1"]
+    assert 'suppressions"' in to_sarif(make_document(report))
+
+
+def test_a_known_failure_of_another_version_counts() -> None:
+    report = sample_report()
+    apply_baseline(report, Baseline(known=(KnownFailure(27, version=2),)))
+
+    assert [each.rule.number for each in report.failures("MUST")] == [27]
+
+
+def test_a_written_baseline_covers_the_failures_it_was_written_for(tmp_path: Path) -> None:
+    file = tmp_path / "known.toml"
+    file.write_text(baseline_of(sample_report()), "utf-8")
+    report = sample_report()
+    apply_baseline(report, read_baseline(file))
+
+    assert report.failures() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("format = 2", "format 2 is newer"),
+        ("[[known]]\nrule = 'x'", "Expected `int`"),
+        ("[[known]]\nrule = 1\nwhy = ''", "unknown field `why`"),
+        ("[[", "Expected|Invalid"),
+    ],
+)
+def test_a_baseline_that_cannot_be_used_is_rejected_with_the_reason(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "known.toml"
+    file.write_text(text, "utf-8")
+
+    with pytest.raises(ValueError, match=problem):
+        read_baseline(file)
