@@ -1,0 +1,88 @@
+"""Evaluate agents: suites of cases, records of trials, graders and statistics.
+
+The package only measures; agents, clients and recordings are those of the other packages. Programs import it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from duologue.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from duologue.evals.exceptions import EvalError as EvalError
+    from duologue.evals.exceptions import GraderError as GraderError
+    from duologue.evals.exceptions import RecordError as RecordError
+    from duologue.evals.exceptions import SuiteError as SuiteError
+    from duologue.evals.graders.grading import grade_record as grade_record
+    from duologue.evals.graders.grading import grade_trial as grade_trial
+    from duologue.evals.graders.interface import GraderInput as GraderInput
+    from duologue.evals.record.key import TrialKey as TrialKey
+    from duologue.evals.record.manifest import AgentIdentity as AgentIdentity
+    from duologue.evals.record.manifest import RunManifest as RunManifest
+    from duologue.evals.record.manifest import TrialManifest as TrialManifest
+    from duologue.evals.record.outcomes import OUTCOMES as OUTCOMES
+    from duologue.evals.record.outcomes import TrialOutcome as TrialOutcome
+    from duologue.evals.record.outcomes import outcome_of_error as outcome_of_error
+    from duologue.evals.record.outcomes import outcome_of_stop as outcome_of_stop
+    from duologue.evals.record.result import Grade as Grade
+    from duologue.evals.record.result import GraderOutput as GraderOutput
+    from duologue.evals.record.result import Grades as Grades
+    from duologue.evals.record.result import TrialMetrics as TrialMetrics
+    from duologue.evals.record.result import TrialResult as TrialResult
+    from duologue.evals.record.result import final_outcome as final_outcome
+    from duologue.evals.record.run_directory import RunDirectory as RunDirectory
+    from duologue.evals.record.trajectory import TrajectoryStep as TrajectoryStep
+    from duologue.evals.record.trajectory_reader import read_trajectory as read_trajectory
+    from duologue.evals.record.trial_record import TrialRecord as TrialRecord
+    from duologue.evals.schemas import json_schema as json_schema
+    from duologue.evals.statistics.agreement import ConfusionMatrix as ConfusionMatrix
+    from duologue.evals.statistics.agreement import confusion_matrix as confusion_matrix
+    from duologue.evals.statistics.agreement import krippendorff_alpha as krippendorff_alpha
+    from duologue.evals.statistics.case_trials import CaseTrials as CaseTrials
+    from duologue.evals.statistics.comparison import PairedComparison as PairedComparison
+    from duologue.evals.statistics.comparison import compare as compare
+    from duologue.evals.statistics.comparison import compare_all as compare_all
+    from duologue.evals.statistics.flakiness import Flakiness as Flakiness
+    from duologue.evals.statistics.flakiness import flakiness as flakiness
+    from duologue.evals.statistics.flakiness import flip_rate_between as flip_rate_between
+    from duologue.evals.statistics.intervals import Estimate as Estimate
+    from duologue.evals.statistics.intervals import Interval as Interval
+    from duologue.evals.statistics.intervals import estimate as estimate
+    from duologue.evals.statistics.intervals import wilson as wilson
+    from duologue.evals.statistics.passes import pass_at_k as pass_at_k
+    from duologue.evals.statistics.passes import pass_hat_k as pass_hat_k
+    from duologue.evals.statistics.power import cases_needed as cases_needed
+    from duologue.evals.statistics.power import minimum_detectable_effect as minimum_detectable_effect
+    from duologue.evals.suite.case import Case as Case
+    from duologue.evals.suite.case import PromptTurn as PromptTurn
+    from duologue.evals.suite.loader import load_suite as load_suite
+    from duologue.evals.suite.suite import Suite as Suite
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "duologue.evals.exceptions": "EvalError GraderError RecordError SuiteError",
+            "duologue.evals.graders.grading": "grade_record grade_trial",
+            "duologue.evals.graders.interface": "GraderInput",
+            "duologue.evals.record.key": "TrialKey",
+            "duologue.evals.record.manifest": "AgentIdentity RunManifest TrialManifest",
+            "duologue.evals.record.outcomes": "OUTCOMES TrialOutcome outcome_of_error outcome_of_stop",
+            "duologue.evals.record.result": "Grade GraderOutput Grades TrialMetrics TrialResult final_outcome",
+            "duologue.evals.record.run_directory": "RunDirectory",
+            "duologue.evals.record.trajectory": "TrajectoryStep",
+            "duologue.evals.record.trajectory_reader": "read_trajectory",
+            "duologue.evals.record.trial_record": "TrialRecord",
+            "duologue.evals.schemas": "json_schema",
+            "duologue.evals.statistics.agreement": "ConfusionMatrix confusion_matrix krippendorff_alpha",
+            "duologue.evals.statistics.case_trials": "CaseTrials",
+            "duologue.evals.statistics.comparison": "PairedComparison compare compare_all",
+            "duologue.evals.statistics.flakiness": "Flakiness flakiness flip_rate_between",
+            "duologue.evals.statistics.intervals": "Estimate Interval estimate wilson",
+            "duologue.evals.statistics.passes": "pass_at_k pass_hat_k",
+            "duologue.evals.statistics.power": "cases_needed minimum_detectable_effect",
+            "duologue.evals.suite.case": "Case PromptTurn",
+            "duologue.evals.suite.loader": "load_suite",
+            "duologue.evals.suite.suite": "Suite",
+        },
+    )

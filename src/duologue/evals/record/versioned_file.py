@@ -1,0 +1,108 @@
+"""Read and write the JSON files of a run: whole or not at all, with a version."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from duologue.evals.exceptions import RecordError
+from duologue.private_files import FILE_MODE
+
+S = TypeVar("S", bound=Struct)
+
+MAX_FILE_BYTES = 256 << 20
+"""Size of the largest file of a record that is read into memory."""
+
+
+class _Version(Struct):
+    format: int
+
+
+def write_versioned(path: Path, value: Struct) -> None:
+    """Write a file of a run, replacing an earlier one; after a crash there is the old content or the new."""
+    content = msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def read_versioned(path: Path, kind: type[S], current: int) -> S:
+    """Return the content of a file of a run.
+
+    Args:
+        path: The file.
+        kind: Class of its content; fields that an older version did not have get their defaults.
+        current: The newest version that is known.
+
+    Raises:
+        RecordError: It is missing, damaged, or of a newer version.
+    """
+    content = read_bounded(path)
+    try:
+        version = msgspec.json.decode(content, type=_Version).format
+        if version > current:
+            raise RecordError(
+                f"{path} has format {version}, and this version of duologue reads up to {current}: "
+                "install a newer duologue to read it"
+            )
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(f"{path} is damaged, or no {kind.__name__}: {error}") from None
+
+
+def read_bounded(path: Path, most: int = MAX_FILE_BYTES) -> bytes:
+    """Return the content of a regular file that is not too large; opening a pipe does not wait.
+
+    Raises:
+        RecordError: It cannot be read, is not a regular file, or is larger.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as file:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode):
+            raise RecordError(f"{path} is not a regular file")
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise RecordError(f"{path} is larger than {most:,} bytes")
+    return content
+
+
+def sync_directory(path: Path) -> None:
+    """Write the entries of a directory to disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_files(directory: Path) -> None:
+    """Write the files below a directory to disk, and the directories with their entries."""
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            path = Path(folder, name)
+            if path.is_symlink() or not path.is_file():
+                continue
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        sync_directory(Path(folder))
