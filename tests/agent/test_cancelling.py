@@ -346,7 +346,7 @@ async def test_a_cancelled_turn_releases_its_terminal_before_its_answer_and_does
     async def work(turn: Turn[Settings]) -> None:
         await turn.run("make")
 
-    async with asyncio.timeout(3), raw_client(agent_with(work)) as client:
+    async with asyncio.timeout(60), raw_client(agent_with(work, cancel_timeout=600)) as client:
         session = await open_session(client, tmp_path, terminal=True)
         prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "x"}]}
         client.send(id=1, method="session/prompt", params=prompt)
@@ -454,8 +454,8 @@ async def test_a_client_that_leaves_does_not_wait_for_work_it_had_cancelled_befo
             except asyncio.CancelledError:
                 continue
 
-    async with asyncio.timeout(2):
-        async with client_for(agent_with(stubborn), tmp_path) as client:
+    async with asyncio.timeout(60):
+        async with client_for(agent_with(stubborn, cancel_timeout=600), tmp_path) as client:
             session = await client.new()
             turn = asyncio.ensure_future(client.prompt(session, "go"))
             await client.until_updates(v1.AgentMessageChunk)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from duologue.agent.diagnostics.blocked_loop import location_of, report_blocked_loop
-from duologue.agent.diagnostics.development import VARIABLE
+from duologue.agent.diagnostics.stderr_output import VARIABLE
 from duologue.client.connect import connect
 
 LAUNCHER = [sys.executable, "-P", "-m", "duologue.agent.hosting.launcher"]

@@ -459,6 +459,7 @@ async def test_a_plan_of_something_else_than_steps_fails_the_turn_and_names_what
         await turn.plan(steps)
 
     async def number(turn: Turn[Settings]) -> None:
+        # the wrong type is the mistake that must be reported
         await turn.plan("a", 2)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
     await fails(tmp_path, one_list)

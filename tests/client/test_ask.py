@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from duologue import Agent, Permissions, Session, Turn, Workspace, connect, sync
 from duologue.builtin.agent import builtin_agent
-from duologue.errors import TurnIncomplete, TurnTimeout
+from duologue.errors import StartError, TurnIncomplete, TurnTimeout
 
 
 def agent_that(ends: Any) -> Agent[Any]:
@@ -119,8 +120,54 @@ def test_the_timeout_of_one_call_covers_the_start_and_the_session(tmp_path: Path
     assert raised.value.text == "So far."
 
 
+async def test_a_prompt_with_a_timeout_fails_as_ask_does_however_its_turn_is_read(tmp_path: Path) -> None:
+    async with asyncio.timeout(60), connect(agent_that("never")) as agent, await agent.new_session(tmp_path) as session:
+        awaited = session.prompt("go", timeout=0.5)
+        with pytest.raises(TurnTimeout, match=r"within 0.5 s, so the turn was cancelled"):
+            await awaited
+        iterated = session.prompt("go", timeout=0.5)
+        with pytest.raises(TurnTimeout):
+            async for _ in iterated:
+                pass
+        entered = session.prompt("go", timeout=0.5)
+        with pytest.raises(TurnTimeout):
+            async with entered:
+                async for _ in entered:
+                    pass
+        left = session.prompt("go", timeout=30)
+        async with left:
+            pass
+        for turn in (awaited, iterated, entered):
+            assert isinstance(turn.error, TurnTimeout)
+            assert (turn.error.text, turn.error.stop_reason, turn.stop_reason) == ("So far.", "cancelled", "cancelled")
+        assert (left.error, left.stop_reason) == (None, "cancelled")
+
+
+async def test_a_prompt_that_waits_for_another_one_has_its_timeout_too(tmp_path: Path) -> None:
+    async with asyncio.timeout(60), connect(agent_that("never")) as agent, await agent.new_session(tmp_path) as session:
+        async with session.prompt("go") as first:
+            with pytest.raises(TurnTimeout):
+                await session.prompt("and then", timeout=0.05)
+            assert not first.is_over
+
+
+async def test_an_answer_in_time_ends_the_timer(tmp_path: Path) -> None:
+    async with (
+        asyncio.timeout(60),
+        connect(agent_that("end_turn")) as agent,
+        await agent.new_session(tmp_path) as session,
+    ):
+        assert await session.ask("go") == "So far."
+        before = asyncio.all_tasks()
+        assert await session.ask("go", timeout=600) == "So far."
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() <= before
+
+
 BUSY = """
-import duologue
+import signal, duologue
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 async def answer(prompt):
     yield "So far."
@@ -131,28 +178,56 @@ duologue.run(answer)
 """
 
 
-def test_one_call_ends_an_agent_that_ignores_the_end_of_its_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("duologue.client.agent.CANCEL_SECONDS", 0.1)
+def test_one_call_ends_an_agent_soon_that_ignores_the_end_of_its_time(tmp_path: Path) -> None:
+    began = time.monotonic()
     with pytest.raises(TurnTimeout, match=r"did not answer within 8 s, so the turn was cancelled") as raised:
         sync.ask([sys.executable, "-c", BUSY], "go", cwd=tmp_path, timeout=8)
     assert raised.value.stop_reason == "cancelled"
+    assert time.monotonic() - began < 8 + 9  # about 3 on an idle machine; 18 with the times of a session that goes on
 
 
-def test_a_session_without_an_event_loop_outlives_an_agent_that_ignores_its_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("duologue.client.agent.CANCEL_SECONDS", 0.1)
-    with sync.connect([sys.executable, "-c", BUSY]) as agent, agent.new_session(tmp_path) as session:
+@pytest.mark.parametrize("ignores", ["initialize", "session/new"])
+def test_one_call_ends_an_agent_soon_that_never_starts(tmp_path: Path, ignores: str) -> None:
+    answer = """
+        line = sys.stdin.readline()
+        result = {"protocolVersion": 1, "agentCapabilities": {}}
+        print(json.dumps({"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": result}), flush=True)
+    """
+    silent = f"""
+        import json, signal, sys, time
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        {answer if ignores == "session/new" else ""}
+        time.sleep(600)
+    """
+    lines = "\n".join(line.strip() for line in silent.splitlines())
+    began = time.monotonic()
+    with pytest.raises(TurnTimeout, match=r"within 4 s"):
+        sync.ask([sys.executable, "-c", lines], "go", cwd=tmp_path, timeout=4)
+    assert time.monotonic() - began < 4 + 7
+
+
+def test_a_session_without_an_event_loop_outlives_an_agent_that_ignores_its_time(tmp_path: Path) -> None:
+    with (
+        sync.connect([sys.executable, "-c", BUSY], cancel_timeout=0.1) as agent,
+        agent.new_session(tmp_path) as session,
+    ):
         for _ in range(2):
             with pytest.raises(TurnTimeout, match=r"within 1 s"):
                 session.ask("go", timeout=1)
             assert not session.is_busy
+        with pytest.raises(TurnTimeout):
+            session.prompt("go", timeout=0.1).wait()
         with session.prompt("go") as turn:
             pass
         assert turn.stop_reason == "cancelled"
     assert not session.is_open
+
+
+def test_one_call_looks_a_name_up_in_the_lock_file_it_is_given(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match="there is no lock file"):
+        sync.ask("scout", "go", cwd=tmp_path, lock=tmp_path / "no.lock")
+    with pytest.raises(ValueError, match="`lock` needs the name of an agent"):
+        sync.ask(builtin_agent(), "go", cwd=tmp_path, lock=tmp_path / "no.lock")
 
 
 def test_one_call_logs_in_with_the_method_it_is_given(tmp_path: Path) -> None:

@@ -131,6 +131,7 @@ def test_permissions_that_are_no_policy_are_rejected_at_the_call(tmp_path: Path)
     ):
         connect(echo(), permissions=wrong)
     with pytest.raises(TypeError, match=r"`workspace` must be a `duologue.Workspace`, got PosixPath"):
+        # here and below the wrong type is the mistake
         connect(echo(), workspace=tmp_path)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match=r"`terminals` must be a `duologue.Terminals`, got True; .*Terminals\(\)`"):
         connect(echo(), terminals=True)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

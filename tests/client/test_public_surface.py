@@ -11,7 +11,8 @@ from duologue.builtin.agent import builtin_agent
 
 # Change these lists on purpose, with a line in the changelog: every name here is a promise.
 AGENT = {
-    *("info", "version", "capabilities", "login_methods", "connection", "is_closed", "on_session"),
+    *("info", "version", "capabilities", "login_methods", "connection", "is_closed"),
+    *("on_session", "on_subagent"),
     *("new_session", "load_session", "resume_session", "fork_session"),
     *("list_sessions", "delete_session", "archive_session", "unarchive_session"),
     *("login", "logout", "login_status", "providers", "set_provider", "disable_provider", "call", "notify"),
@@ -46,7 +47,7 @@ def test_the_blocking_classes_show_the_same_except_for_what_an_event_loop_needs(
     with sync.connect(builtin_agent()) as agent, agent.new_session(tmp_path) as session:
         turn = session.prompt("hello").wait()
 
-        assert shown(agent) == AGENT - {"connection", "on_session"} | {"close"}
+        assert shown(agent) == AGENT - {"connection", "on_session", "on_subagent"} | {"close"}
         assert shown(session) == SESSION - {"agent", "aclose"} | {"close"}
         assert shown(turn) == TURN - {"session"} | {"wait"}
 

@@ -291,6 +291,18 @@ def test_tool_calls_that_never_ended_are_closed_with_their_turn() -> None:
     assert [call.status for call in transcript.tool_calls] == ["pending", "completed", "cancelled"]
 
 
+def test_tool_calls_of_earlier_turns_that_a_turn_used_again_are_closed_with_it() -> None:
+    transcript = transcript_of(
+        ToolCallUpdate(tool_call_id="left alone"),
+        ToolCallUpdate(tool_call_id="used again"),
+        ToolCallUpdate(tool_call_id="own"),
+    )
+    closed = transcript.close_tool_calls(2, "failed", also=["used again", "own", "never reported"])
+
+    assert [call.tool_call_id for call in closed] == ["used again", "own"]
+    assert [call.status for call in transcript.tool_calls] == ["pending", "failed", "failed"]
+
+
 def test_tool_calls_can_be_closed_with_the_status_they_had() -> None:
     transcript = Transcript()
     transcript.apply(ToolCallUpdate(tool_call_id="open", status="in_progress"))

@@ -125,7 +125,7 @@ async def test_a_command_that_ignores_sigterm_is_killed_after_the_grace() -> Non
         await until_output(command, "deaf")
         began = time.monotonic()
         await command.kill()
-        assert 0.2 <= time.monotonic() - began < 2
+        assert 0.2 <= time.monotonic() - began < 60
         assert await command.wait() == CommandExit(signal="SIGKILL")
 
 

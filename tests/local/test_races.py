@@ -13,7 +13,8 @@ import pytest
 
 from duologue.errors import InvalidParams, RequestError
 from duologue.local.files import Roots
-from duologue.local.path_resolver import DIRECTORY_ONLY, Root, walk
+from duologue.local.path_resolver import walk
+from duologue.local.root import DIRECTORY_ONLY, Root
 from tests.local.sandbox import CANARY, Sandbox
 from tests.local.swapper import swapping
 

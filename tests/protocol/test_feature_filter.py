@@ -12,7 +12,7 @@ import pytest
 from duologue.agent.agent import Agent
 from duologue.client.connect import connect
 from duologue.errors import MethodNotFound
-from duologue.protocol.feature_filter import EVERYTHING, FEATURES, FeatureFilter, enabled_features
+from duologue.protocol.feature_filter import EVERYTHING, FEATURES, STABLE_PARTS, FeatureFilter, enabled_features
 from duologue.schema import v1, v2
 from duologue.schema.base import Method, Notification
 from duologue.schema.codec import decode
@@ -48,6 +48,14 @@ def test_every_unstable_part_belongs_to_a_feature(version: int, module: Any, tab
             continue
         written = {field.encode_name for field in msgspec.structs.fields(kind)}
         assert {f"{name}.{field}" for field in written - table.fields[name]} <= gated
+
+
+@VERSIONS
+def test_the_stable_parts_of_features_are_those_of_the_generated_table(version: int, module: Any, table: Any) -> None:
+    stable = {*table.methods, *table.definitions}
+    stable |= {f"{kind}.{field}" for kind, fields in table.fields.items() for field in fields}
+
+    assert {part for parts in FEATURES.values() for part in parts if part in stable} == STABLE_PARTS[version]
 
 
 @VERSIONS

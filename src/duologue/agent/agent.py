@@ -9,20 +9,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, cast
 
 from duologue.agent.client_connection import ClientConnection
-from duologue.agent.diagnostics.handlers import check_handler, check_hook
+from duologue.agent.diagnostics.checks import check_handler, check_hook
 from duologue.agent.diagnostics.unawaited import watch_unawaited
 from duologue.agent.hosting.stdio import read_command_line, serve_stdio
 from duologue.agent.session import Session
 from duologue.agent.settings import S, Settings
 from duologue.agent.turn import Turn
 from duologue.agent.turns.prompt_queue import CANCEL_SECONDS
-from duologue.agent.turns.steering import SteerHandler, SteeringMessage
-from duologue.compat.dialects import Dialect, check_dialect
+from duologue.agent.validation import checked_dialect
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.updates import AvailableCommand
@@ -41,6 +39,8 @@ if TYPE_CHECKING:
     from duologue.agent.extension import Extension
     from duologue.agent.hosting.server import ServerKeywords
     from duologue.agent.providers import Providers
+    from duologue.agent.turns.steering import SteerHandler
+    from duologue.compat.dialects import Dialect
     from duologue.store.base import Store
     from duologue.transports.server.app import ServerApp
 
@@ -122,7 +122,7 @@ class Agent(Generic[S]):
         self._protocol_versions = check_versions(protocol_versions)
         self._unstable = enabled_features(unstable)
         self._legacy_models = legacy_models
-        self._dialect: Dialect | None = check_dialect(dialect)
+        self._dialect: Dialect | None = checked_dialect(dialect)
         self._prompt_handler: PromptHandler | None = None
         self._steer_handler: SteerHandler | None = None
         self._request_hooks: list[Callable[[RequestMeta], object]] = []
@@ -153,6 +153,8 @@ class Agent(Generic[S]):
 
         It is called with the turn and the message, and replaces `turn.take_steering()`.
         """
+        from duologue.agent.turns.steering import SteeringMessage
+
         check_handler("steering handler", handler, "turn", "message", types=[Turn, SteeringMessage])
         self._steer_handler, self._steering = handler, True
         return handler
@@ -350,7 +352,7 @@ class Agent(Generic[S]):
         Raises:
             StartError: The server cannot listen on the port, or the extra is not installed.
         """
-        self._dialect = check_dialect(dialect) or self._dialect
+        self._dialect = checked_dialect(dialect) or self._dialect
         port = ws if ws is not None else http
         if port is None:
             serve_stdio(self)
@@ -379,11 +381,6 @@ class Agent(Generic[S]):
             self.run(ws=chosen.ws, http=chosen.http, dialect=chosen.dialect)
         except StartError as error:
             sys.exit(f"{self.info.name}: {error}")
-
-    @property
-    def _uses_mcp(self) -> bool:
-        """True if the agent connects MCP servers and the extra `mcp` is installed."""
-        return self._mcp and find_spec("mcp") is not None
 
 
 def _open_store(where: str | Path | Store | None, protocol_versions: tuple[int, ...]) -> Store | None:

@@ -8,11 +8,10 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from duologue.agent.auth import AuthState
-from duologue.agent.diagnostics.handlers import stop_reason_of
+from duologue.agent.diagnostics.checks import stop_reason_of
 from duologue.agent.session import Session
-from duologue.agent.session_opener import SessionOpener, normal_path
+from duologue.agent.session_opener import SessionOpener, normal_path, uses_mcp
 from duologue.agent.turn import Turn
-from duologue.agent.turns.steering import SteeringMessage
 from duologue.agent.validation import check_absolute, check_archived, check_prompt, check_setup
 from duologue.conversation.content import Content, JsonObject, TextContent
 from duologue.conversation.session_setup import Implementation, SessionInfo, SessionParams
@@ -92,7 +91,7 @@ class ClientConnection:
 
     def _capabilities(self) -> AgentCapabilities:
         agent = self._agent
-        has_store, uses_mcp = agent.store is not None, agent._uses_mcp
+        has_store, has_mcp = agent.store is not None, uses_mcp(agent)
         meta = dict(agent._meta)
         if agent._extensions:
             meta["duologue"] = {"extensions": [extension.name for extension in agent._extensions]}
@@ -112,10 +111,10 @@ class ClientConnection:
             image="image" in agent._accepts,
             audio="audio" in agent._accepts,
             embedded="resource" in agent._accepts,
-            mcp_stdio=uses_mcp,
-            mcp_http=uses_mcp,
-            mcp_sse=uses_mcp,
-            mcp_acp=uses_mcp,
+            mcp_stdio=has_mcp,
+            mcp_http=has_mcp,
+            mcp_sse=has_mcp,
+            mcp_acp=has_mcp,
             logout=agent._logout_handler is not None,
             login_status=agent._status_handler is not None,
             providers=agent._providers is not None,
@@ -268,6 +267,8 @@ class ClientConnection:
         turn = session._prompts.steerable_turn
         if turn is None:
             return SteerAnswer("prompt_required", NO_RUNNING_TURN)
+        from duologue.agent.turns.steering import SteeringMessage
+
         message = SteeringMessage(content=prompt, message_id=session.new_id("msg"), meta=meta)
         queue, handler = turn._steering_queue(), self._agent._steer_handler
         if handler is None:
@@ -312,9 +313,11 @@ class ClientConnection:
     async def set_mode(self, session_id: str, mode_id: str) -> None:
         await self._set_category(session_id, "mode", mode_id)
 
+    @property
+    def offers_models(self) -> bool:
+        return self._agent._legacy_models
+
     async def set_model(self, session_id: str, model_id: str) -> None:
-        if not self._agent._legacy_models:
-            raise MethodNotFound("no such method: session/set_model; set the option of category `model` instead")
         await self._set_category(session_id, "model", model_id)
 
     async def _set_category(self, session_id: str, category: str, value: str) -> None:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, get_type_hints
 
-from duologue.agent.diagnostics.handlers import check_handler
+from duologue.agent.diagnostics.checks import check_handler
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification
 from duologue.schema.codec import check_readable

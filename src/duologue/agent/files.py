@@ -34,7 +34,7 @@ class Files:
             from duologue.protocol.client_requests import ReadFile
 
             return await session._client.ask(ReadFile(session_id=session.id, path=target, line=line, limit=limit))
-        return await asyncio.to_thread(session._roots.read_text, target, line=line, limit=limit)
+        return await asyncio.to_thread(session._directories.roots.read_text, target, line=line, limit=limit)
 
     async def write(self, path: str | Path, text: str) -> None:
         """Replace the text of a file; create the file and its directories if they do not exist.
@@ -49,4 +49,4 @@ class Files:
 
             await session._client.ask(WriteFile(session_id=session.id, path=target, content=text))
         else:
-            await asyncio.to_thread(session._roots.write_text, target, text)
+            await asyncio.to_thread(session._directories.roots.write_text, target, text)

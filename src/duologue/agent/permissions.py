@@ -48,27 +48,11 @@ def _change_key(change: FileChange) -> list[str | None]:
     return [kind, change.path, change.old_path]
 
 
-class RememberedAnswers:
-    """The "always" answers of one session; each covers exactly what its request covered."""
-
-    def __init__(self) -> None:
-        self._answers: dict[str, PermissionOption] = {}
-
-    def get(self, request: PendingPermission) -> PermissionOption | None:
-        """Return the remembered answer to an equal request."""
-        return self._answers.get(request.key)
-
-    def add(self, request: PendingPermission, chosen: PermissionOption) -> None:
-        """Remember an answer if the user chose "always"."""
-        if chosen.kind in ("allow_always", "reject_always"):
-            self._answers[request.key] = chosen
-
-
 async def request_permission(
     session: Session[Any], request: PendingPermission, options: list[PermissionOption]
 ) -> PermissionOption | None:
     """Return the option that the user chose, or `None`: no answer, cancelled, or an option that was not offered."""
-    remembered = session._remembered.get(request)
+    remembered = session._remembered.get(request.key)
     if remembered is not None:
         return remembered
     if session._is_stored:
@@ -79,6 +63,6 @@ async def request_permission(
     except (RequestError, ProtocolViolation, TimeoutError):
         return None
     chosen = next((option for option in options if option.option_id == option_id), None)
-    if chosen is not None:
-        session._remembered.add(request, chosen)
+    if chosen is not None and chosen.kind in ("allow_always", "reject_always"):
+        session._remembered[request.key] = chosen
     return chosen

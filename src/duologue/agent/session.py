@@ -10,8 +10,6 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-from duologue.agent.background_task import BackgroundTaskHandle, TaskWork
-from duologue.agent.permissions import RememberedAnswers
 from duologue.agent.persistence import SavedState, SessionPersistence
 from duologue.agent.session_title import SessionTitle
 from duologue.agent.settings import S
@@ -31,13 +29,14 @@ from duologue.conversation.updates import (
 )
 from duologue.conversation.work_state import FINAL_STATUSES, BackgroundWork
 from duologue.errors import ConnectionLost, EncodeError, StoreError
-from duologue.local.files import Roots
+from duologue.local.open_directories import OpenDirectories
 from duologue.protocol.shared.client_proxy import ClientProxy
-from duologue.protocol.values import ClientCapabilities
+from duologue.protocol.values import ClientCapabilities, PermissionOption
 from duologue.runtime.tasks import TaskScope
 
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
+    from duologue.agent.background_task import BackgroundTaskHandle, TaskWork
     from duologue.agent.turn import Turn
     from duologue.mcp.servers import McpServers
 
@@ -80,7 +79,8 @@ class Session(Generic[S]):
         self.tasks = TaskScope()
         self.available_commands = [command for command, _ in agent._commands.values()]
         self._client = client
-        self._remembered = RememberedAnswers()
+        self._remembered: dict[str, PermissionOption] = {}
+        """The "always" answers of the user, by what each covers."""
         self._finished_compactions: set[str] = set()
         self._cancellable: dict[str, Callable[[], Awaitable[None]]] = {}
         """Cancels one running tool call or terminal, by its id."""
@@ -94,9 +94,8 @@ class Session(Generic[S]):
             self._persist_end if persistence.is_stored else None,
             lambda: GONE_GRACE if client.is_gone else agent._cancel_timeout,
         )
-        self._roots = Roots(setup.roots)
-        self._persistence = persistence
-        self._is_stored = persistence.is_stored
+        self._directories = OpenDirectories(setup.roots)
+        self._persistence, self._is_stored = persistence, persistence.is_stored
         self._open_sessions = agent._open_sessions
         self._closing = asyncio.Lock()
         self._is_closed = False
@@ -296,6 +295,8 @@ class Session(Generic[S]):
 
         It is completed when `work` returns, perhaps a summary; it failed if `work` raises an exception (unstable).
         """
+        from duologue.agent.background_task import BackgroundTaskHandle
+
         return await BackgroundTaskHandle(self, title)._start(work, kind)
 
     # --- requests to the client
@@ -372,7 +373,7 @@ class Session(Generic[S]):
             try:
                 await self._end_work(GONE_GRACE if self._client.is_gone else CLOSE_GRACE)
             finally:
-                self._roots.close()
+                self._directories.close()
                 await self._release()
 
     async def _end_work(self, grace: float) -> None:

@@ -168,7 +168,7 @@ class SessionOpener:
 
     async def _start(self, session: Session[Any]) -> None:
         self._agent._open_sessions[session.id] = session
-        if self._agent._uses_mcp:
+        if uses_mcp(self._agent):
             await session._start_mcp(self._agent.info)
         elif session.setup.mcp_servers:
             await session._report_unused_mcp(MISSING_EXTRA if self._agent._mcp else "this agent does not use them")
@@ -177,6 +177,15 @@ class SessionOpener:
         if self.is_closed:
             raise InvalidRequest("the client has disconnected")
         self._sessions[session.id] = session
+
+
+def uses_mcp(agent: Agent[Any]) -> bool:
+    """Return True if the agent connects MCP servers and the extra `mcp` is installed."""
+    if not agent._mcp:
+        return False
+    from importlib.util import find_spec
+
+    return find_spec("mcp") is not None
 
 
 def _new_id() -> str:

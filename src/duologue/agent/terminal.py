@@ -62,7 +62,7 @@ async def open_terminal(
         StartError: The command does not exist on the agent's machine.
     """
     if not session.client_capabilities.terminals:
-        directory = await asyncio.to_thread(session._roots.resolve, cwd)
+        directory = await asyncio.to_thread(session._directories.roots.resolve, cwd)
         open_own = _open_shown if session.client_capabilities.shows_terminals else _open_hidden
         async with open_own(session, argv, Path(directory), env, limit) as own:
             yield own

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 import msgspec
 
-from duologue.agent.diagnostics.awaitable_result import must_be_awaited
-from duologue.agent.diagnostics.unentered import report_unentered
-from duologue.agent.diagnostics.values import check_tool_call
+from duologue.agent.diagnostics.checks import check_tool_call
+from duologue.agent.diagnostics.misused_results import must_be_awaited, report_unentered
 from duologue.agent.permissions import PendingPermission, request_permission
 from duologue.agent.turn_exceptions import StopTurn, ToolCancelled
 from duologue.conversation.content import Content, JsonObject, as_content

@@ -10,31 +10,13 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from duologue.agent.diagnostics.awaitable_result import must_be_awaited
-from duologue.agent.diagnostics.unentered import TurnBlock
-from duologue.agent.diagnostics.values import check_compaction, check_severity, check_stop_reason
-from duologue.agent.files import Files
+from duologue.agent.diagnostics.checks import check_compaction, check_severity, check_stop_reason
+from duologue.agent.diagnostics.misused_results import TurnBlock, must_be_awaited
 from duologue.agent.settings import S
 from duologue.agent.turn_exceptions import StopTurn
-from duologue.agent.turns.compactions import OpenCompactions
-from duologue.agent.turns.plan_progress import PlanProgress
-from duologue.agent.turns.steering import SteeringMessage, SteeringQueue
+from duologue.conversation import updates as u
 from duologue.conversation.content import Content, JsonObject, as_content, text_of
-from duologue.conversation.updates import (
-    UNSET,
-    CompactionChunk,
-    CompactionUpdate,
-    InfoUpdate,
-    Location,
-    MessageChunk,
-    NoticeUpdate,
-    PlanEntry,
-    PlanRemovedUpdate,
-    PlanUpdate,
-    Role,
-    Update,
-    UsageUpdate,
-)
+from duologue.conversation.updates import UNSET, Location, PlanEntry, Role, Update
 from duologue.conversation.work_state import OUTPUT_LIMIT, CompactionStatus, Severity, StopReason, TokenUsage, ToolKind
 from duologue.protocol.meta import current_attachment
 from duologue.protocol.values import ClientCapabilities
@@ -43,9 +25,13 @@ from duologue.sanitize import shorten
 
 if TYPE_CHECKING:
     from duologue.agent.command import CommandResult
+    from duologue.agent.files import Files
     from duologue.agent.session import Session
     from duologue.agent.terminal import TerminalHandle
     from duologue.agent.tool_call import ToolCallHandle
+    from duologue.agent.turns.compactions import OpenCompactions
+    from duologue.agent.turns.plan_progress import PlanProgress
+    from duologue.agent.turns.steering import SteeringMessage, SteeringQueue
     from duologue.mcp.servers import McpServers
 
 F = TypeVar("F")
@@ -60,7 +46,6 @@ class Turn(Generic[S]):
         prompt: The content blocks that the user sent.
         text: The text blocks of the prompt, joined.
         meta: The `_meta` that the client attached to the prompt.
-        files: Reads and writes files: through the client if it offers that, otherwise on disk.
         tokens: The tokens that this turn used; set it to report them with the response (unstable).
     """
 
@@ -70,7 +55,6 @@ class Turn(Generic[S]):
         self.prompt = prompt
         self.text = text_of(prompt)
         self.meta = meta
-        self.files = Files(session)
         self.tokens: TokenUsage | None = None
         self._is_over = False
         self._mistake: str | None = None
@@ -96,6 +80,13 @@ class Turn(Generic[S]):
     def client_capabilities(self) -> ClientCapabilities:
         """Capabilities that the client advertised; rarely needed, as every method here has a fallback."""
         return self.session.client_capabilities
+
+    @property
+    def files(self) -> Files:
+        """Reads and writes files: through the client if it offers that, otherwise on disk."""
+        from duologue.agent.files import Files
+
+        return Files(self.session)
 
     @property
     def mcp(self) -> McpServers:
@@ -132,17 +123,19 @@ class Turn(Generic[S]):
     @must_be_awaited
     async def plan(self, *entries: str | PlanEntry, plan_id: str | None = None) -> PlanProgress:
         """Send the complete plan, replacing the one before; `async with plan.step():` shows the progress."""
+        from duologue.agent.turns.plan_progress import PlanProgress
+
         plan = PlanProgress(self, entries, plan_id)
         await plan.send()
         return plan
 
     async def plan_document(self, plan_id: str, *, uri: str | None = None, markdown: str | None = None) -> None:
         """Send a plan that is a file or a Markdown text instead of a list (unstable)."""
-        await self.update(PlanUpdate(plan_id=plan_id, uri=uri, markdown=markdown))
+        await self.update(u.PlanUpdate(plan_id=plan_id, uri=uri, markdown=markdown))
 
     async def remove_plan(self, plan_id: str) -> None:
         """Remove a named plan (unstable)."""
-        await self.update(PlanRemovedUpdate(plan_id=plan_id))
+        await self.update(u.PlanRemovedUpdate(plan_id=plan_id))
 
     async def report_usage(
         self, *, used: int, size: int, cost: float | None = None, currency: str | None = None
@@ -156,18 +149,18 @@ class Turn(Generic[S]):
             currency: ISO 4217 code; USD if not given.
         """
         known_cost, usual = (UNSET, None) if cost is None else (cost, "USD")
-        await self.update(UsageUpdate(used=used, size=size, cost=known_cost, currency=currency or usual))
+        await self.update(u.UsageUpdate(used=used, size=size, cost=known_cost, currency=currency or usual))
 
     async def notify(self, title: str, *, severity: Severity = "info", description: str | None = None) -> None:
         """Show a notice that is not part of the conversation; clients without notices ignore it (unstable)."""
         if not title:
             raise ValueError("the title of a notice must not be empty")
         check_severity(severity)
-        await self.update(NoticeUpdate(severity=severity, title=title, description=description))
+        await self.update(u.NoticeUpdate(severity=severity, title=title, description=description))
 
     async def set_title(self, title: str | None) -> None:
         """Set the title of the session, or remove it; a title that the user set stays."""
-        await self.update(InfoUpdate(title=title))
+        await self.update(u.InfoUpdate(title=title))
 
     async def report_compaction(
         self,
@@ -189,11 +182,11 @@ class Turn(Generic[S]):
         check_compaction(status)
         blocks = [as_content(summary)] if isinstance(summary, str) else summary
         shown, reason = UNSET if blocks is None else blocks, UNSET if error is None else error
-        await self.update(CompactionUpdate(compaction_id=compaction_id, status=status, summary=shown, error=reason))
+        await self.update(u.CompactionUpdate(compaction_id=compaction_id, status=status, summary=shown, error=reason))
 
     async def send_compaction_chunk(self, compaction_id: str, content: str | Content) -> None:
         """Send a chunk of the summary of a compaction that is in progress (unstable)."""
-        await self.update(CompactionChunk(compaction_id=compaction_id, content=as_content(content)))
+        await self.update(u.CompactionChunk(compaction_id=compaction_id, content=as_content(content)))
 
     async def update(self, update: Update) -> None:
         """Send any update.
@@ -202,7 +195,9 @@ class Turn(Generic[S]):
             RuntimeError: The turn is over: its response has been sent.
         """
         self._check_open()
-        if isinstance(update, CompactionUpdate):
+        if isinstance(update, u.CompactionUpdate):
+            from duologue.agent.turns.compactions import OpenCompactions
+
             self._compactions = self._compactions or OpenCompactions(self.session._finished_compactions)
             self._compactions.note(update)
         self._message = None
@@ -229,7 +224,7 @@ class Turn(Generic[S]):
             message_id = self._message[1]
         if type(content) is not str or meta is not None or current_attachment() is not None:
             block, given = as_content(content), UNSET if meta is None else meta
-            return self.session.update(MessageChunk(role=role, content=block, message_id=message_id, meta=given))
+            return self.session.update(u.MessageChunk(role=role, content=block, message_id=message_id, meta=given))
         chunks = self._chunks
         if chunks is None or chunks[1] != message_id or chunks[0] != role:
             template = self.session._client.text_chunks(self.session.id, role, message_id)
@@ -351,6 +346,8 @@ class Turn(Generic[S]):
         return self._steering_queue().messages()
 
     def _steering_queue(self) -> SteeringQueue:
+        from duologue.agent.turns.steering import SteeringQueue
+
         self._steering = self._steering or SteeringQueue(self)
         return self._steering
 

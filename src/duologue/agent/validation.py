@@ -1,4 +1,4 @@
-"""Check the parameters of a client's requests: paths, prompt content, instructions."""
+"""Check the parameters of a client's requests (paths, prompt content, instructions) and the name of its dialect."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from duologue.errors import InvalidParams
 
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
+    from duologue.compat.dialects import Dialect
     from duologue.store.pagination import Archived
 
 
@@ -96,3 +97,12 @@ def _needed_for(block: Content) -> str | None:
             return str(block.fields.get("type"))[:200]
         case _:
             return None
+
+
+def checked_dialect(dialect: Dialect | None) -> Dialect | None:
+    """Return the dialect if there is one of that name; raises `ValueError` if there is none."""
+    if dialect is None:
+        return None
+    from duologue.compat.dialects import check_dialect
+
+    return check_dialect(dialect)

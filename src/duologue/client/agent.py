@@ -37,6 +37,7 @@ class RemoteAgent(AgentSessions):
         capabilities: What the agent can do.
         login_methods: Login methods that the agent offers.
         on_session: Called with each session before it receives its first update, which may be part of a replay.
+        on_subagent: Called with the session of each subagent before it receives its first update (unstable).
     """
 
     def __init__(
@@ -47,18 +48,22 @@ class RemoteAgent(AgentSessions):
         restart: Restart | None,
         login: AuthOptions | None,
         stall_timeout: float | None,
+        cancel_timeout: float,
         max_transcript_bytes: int | None,
     ) -> None:
         self.info: Implementation | None = None
         self.capabilities = AgentCapabilities()
         self.login_methods: list[AuthMethod] = []
         self.on_session: Callable[[ClientSession], None] | None = None
-        self._request_handler = request_handler
+        self.on_subagent: Callable[[ClientSession], None] | None = None
+        self._request_handler, self._target = request_handler, target
         self._authenticator = Authenticator(self, target, login)
-        self._supervisor = AgentSupervisor(connect, request_handler, self._authenticator, restart, self._on_connected)
+        self._supervisor = AgentSupervisor(
+            connect, request_handler, self._authenticator, restart, self._on_connected, target.add_stderr_to
+        )
         self._tasks = TaskScope()
         self._new_sessions = NewSessions(self)
-        self._cancel_timeout, self._max_transcript_bytes = CANCEL_SECONDS, max_transcript_bytes
+        self._cancel_timeout, self._max_transcript_bytes = cancel_timeout, max_transcript_bytes
         self._tool_servers: list[McpServer] = []
         self._steering: Spelling | None = None
         self._watchdog: Watchdog | None = None

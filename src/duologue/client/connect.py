@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from msgspec import Struct, structs
 
-from duologue.client.agent import RemoteAgent
+from duologue.client.agent import CANCEL_SECONDS, RemoteAgent
 from duologue.client.auth import AuthMethodChooser, AuthOptions, can_use_terminal
 from duologue.client.request_handler import ClientRequestHandler
 from duologue.client.services.elicitation import ElicitationHandler
@@ -29,6 +29,7 @@ from duologue.errors import (
     ConnectionLost,
     DowngradeRequired,
     InitializeTimeout,
+    InternalError,
     MethodNotFound,
     StartError,
 )
@@ -81,6 +82,7 @@ def connect(
     login: AuthOptions | AuthMethodChooser | str | None = None,
     restart: Restart | bool = False,
     stall_timeout: float | None = None,
+    cancel_timeout: float = CANCEL_SECONDS,
     max_transcript_bytes: int | None = MAX_TRANSCRIPT_BYTES,
     protocol_versions: tuple[int, ...] = (1,),
     unstable: Unstable = False,
@@ -116,6 +118,7 @@ def connect(
         login: How to authenticate when the agent requires it: a method id, a chooser, or `AuthOptions`.
         restart: Start a lost agent again when it is next needed: `True`, or a `Restart` policy.
         stall_timeout: Seconds without activity after which a turn reports `StallDetected`, then is cancelled.
+        cancel_timeout: Seconds that the agent gets to end a cancelled turn, which then ends without it.
         max_transcript_bytes: Memory limit of one session's transcript; `None`: no limit.
         protocol_versions: Versions offered to the agent; `(1, 2)` adds the draft of version 2.
         unstable: Unstable features to use: `True` for all, or their names.
@@ -141,7 +144,8 @@ def connect(
     connector = _Connector(
         reached, handler, handlers, observers, client_info, startup_timeout, versions, features, login, dialect, meta
     )
-    agent = partial(RemoteAgent, handler, connector, reached, policy, login, stall_timeout, max_transcript_bytes)
+    limits = (stall_timeout, cancel_timeout, max_transcript_bytes)
+    agent = partial(RemoteAgent, handler, connector, reached, policy, login, *limits)
     tool_server = _tool_server(tools)
     return _Connecting(lambda: _connected(agent(), connector, tool_server, record, warm))
 
@@ -321,7 +325,11 @@ class _Connector(Struct, eq=False):
                     can_start_over=self.target.is_reopenable,
                 )
         except TimeoutError:
+            self.target.mark_unresponsive()
             raise InitializeTimeout(_no_answer(transport, connection.stray_output, self.startup_timeout)) from None
+        except InternalError as error:
+            self.target.add_stderr_to(error)
+            raise
         except MethodNotFound as error:
             raise StartError(f"the program does not know `initialize`, with which ACP begins{NOT_AN_AGENT}") from error
         except AgentExited as end:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from duologue.client.calling_task import CallingTask, current_calling_task
 from duologue.conversation.updates import MessageChunk, ToolCallUpdate
-from duologue.errors import ConnectionLost, DuologueError, TurnTimeout
+from duologue.errors import ConnectionLost, DuologueError
 from duologue.events import UsageChanged, event_of
 from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import PromptResult
@@ -56,7 +56,12 @@ class PromptRunner:
         """
         before = [] if is_steering else self._unfinished()
         self._queued.append(turn)
-        return self._agent._tasks.start(self._run(turn, before, current_calling_task()))
+        tasks = self._agent._tasks
+        task = tasks.start(self._run(turn, before, current_calling_task()))
+        if turn._timeout is not None:
+            timer = tasks.start(turn._end_after(turn._timeout))
+            task.add_done_callback(lambda _: timer.cancel())
+        return task
 
     def withdraw(self, turn: ClientTurn) -> bool:
         """Remove a turn from the queue; return False if it was sent already."""
@@ -176,34 +181,12 @@ class PromptRunner:
     def _close_tool_calls(self, turn: ClientTurn, ended: str | None) -> None:
         session = self._session
         going_on = [work.work_id for work in session.background if work.kind == "tool_call"]
-        for call in session.transcript.close_tool_calls(turn._first_item, ended, but=going_on):
+        # Some agents use the ids of an earlier turn again.
+        own = [call.tool_call_id for call in turn.tool_calls]
+        for call in session.transcript.close_tool_calls(turn._first_item, ended, but=going_on, also=own):
             event = event_of(ToolCallUpdate(tool_call_id=call.tool_call_id), call)
             session._subscribers.publish(event)
             turn._on_event(event)
-
-
-async def answer_of(turn: ClientTurn, *, check: bool, timeout: float | None, limit: float | None = None) -> str:
-    """Wait for the end of a turn and return the agent's answer as plain text.
-
-    Args:
-        turn: The turn, which this starts.
-        check: Raise an error if the turn was refused, cut off, cancelled, or denied a permission.
-        timeout: Seconds after which the turn is cancelled.
-        limit: Seconds that the caller gave, if a part of them had passed before; named in the error.
-
-    Raises:
-        TurnIncomplete: The answer is not complete, see `check`.
-        TurnTimeout: The agent did not answer in time.
-    """
-    try:
-        async with asyncio.timeout(timeout):
-            await turn
-    except TimeoutError:
-        message = f"the agent did not answer within {limit or timeout:g} s, so the turn was cancelled"
-        raise TurnTimeout(message, text=turn.text, stop_reason=turn.stop_reason, denied=turn.denied) from None
-    if check:
-        turn.check()
-    return turn.text
 
 
 _registries: dict[str, dict[Any, Any]] = {}

@@ -173,6 +173,8 @@ class ClientRequestHandler:
         limit = parent.agent._max_transcript_bytes
         child.transcript = Transcript(None if limit is None else limit // CHILD_SHARE)
         self.add(child)
+        if parent.agent.on_subagent is not None:
+            parent.agent.on_subagent(child)
 
     async def remove(self, session_id: str) -> None:
         """Close a session with its pending requests, terminals and files."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from duologue.client.new_sessions import CLOSE_SECONDS
 from duologue.client.prompt import Attachment, build_prompt
-from duologue.client.prompt_runner import PromptRunner, answer_of
-from duologue.client.session_controls import SessionControls, check_can_cancel
+from duologue.client.prompt_runner import PromptRunner
+from duologue.client.session_controls import SessionControls
 from duologue.client.steering import PulledSteering, run_id_in
 from duologue.client.subscribers import EventSubscribers
 from duologue.client.supervisor import UserSettings, reopen
@@ -146,6 +146,7 @@ class ClientSession(SessionControls):
         images: Iterable[str | Path] = (),
         audio: Iterable[str | Path] = (),
         meta: JsonObject | None = None,
+        timeout: float | None = None,
     ) -> ClientTurn:
         """Send a prompt: `async with` its turn to read the events, or `await` it for the end.
 
@@ -157,6 +158,7 @@ class ClientSession(SessionControls):
             images: Image files to embed.
             audio: Audio files to embed.
             meta: Sent to the agent in `_meta`.
+            timeout: Seconds after which the turn is cancelled and fails with `TurnTimeout`.
 
         Raises:
             InvalidParams: The agent does not support such content, or the session is closed.
@@ -166,7 +168,7 @@ class ClientSession(SessionControls):
         blocks = build_prompt(
             prompt, files=files, images=images, audio=audio, cwd=self.cwd, capabilities=self.agent.capabilities
         )
-        return ClientTurn(self, self._prompts, blocks, meta)
+        return ClientTurn(self, self._prompts, blocks, meta, timeout)
 
     def _must_be_open(self) -> None:
         if self.lost_reason is not None:
@@ -189,7 +191,10 @@ class ClientSession(SessionControls):
             TurnIncomplete: The answer is not complete, see `check`; the error has the text so far.
             TurnTimeout: The agent did not answer in time; the error has the text so far.
         """
-        return await answer_of(self.prompt(prompt, files=files), check=check, timeout=timeout)
+        turn = await self.prompt(prompt, files=files, timeout=timeout)
+        if check:
+            turn.check()
+        return turn.text
 
     def __repr__(self) -> str:
         title = "" if self.title is None else f" {shorten(self.title, 60)!r}"
@@ -208,28 +213,15 @@ class ClientSession(SessionControls):
     async def cancel(self) -> None:
         """Cancel the running turn, which still ends with its stop reason, and withdraw the queued prompts.
 
-        Pending permission requests are answered with "cancelled" first. Open tool calls are shown as `cancelled`
-        unless the agent ends them otherwise.
+        This does not wait for the end, as `turn.cancel()` does; it comes within `connect(cancel_timeout=…)`. Pending
+        permission requests are answered with "cancelled" first. Open tool calls are shown as `cancelled` unless the
+        agent ends them otherwise.
         """
+        turn = self._prompts.running
+        is_first = turn is not None and not turn.is_cancelling
         await self._prompts.cancel()
-
-    async def cancel_tool_call(self, tool_call_id: str) -> None:
-        """Cancel one tool call of the running turn.
-
-        Raises:
-            MethodNotFound: The agent does not offer to cancel this one (`tool_call.can_cancel`).
-        """
-        check_can_cancel("tool call", tool_call_id, self.transcript.tool_call(tool_call_id))
-        await self._request(lambda proxy: proxy.cancel_tool_call(self.id, tool_call_id))
-
-    async def cancel_terminal(self, terminal_id: str) -> None:
-        """Cancel one command that the agent runs.
-
-        Raises:
-            MethodNotFound: The agent does not offer to cancel this one (`terminal.can_cancel`).
-        """
-        check_can_cancel("terminal", terminal_id, self.transcript.terminal(terminal_id))
-        await self._request(lambda proxy: proxy.cancel_terminal(self.id, terminal_id))
+        if turn is not None and is_first:
+            self.agent._tasks.start(turn._end_cancelled())
 
     def fork(self) -> AwaitableSession:
         """Open a new session that begins with the history of this one, with the same options (unstable).
@@ -382,8 +374,10 @@ class ClientSession(SessionControls):
     async def _close_at_agent(self) -> None:
         for turn in self._prompts.abandoned_turns():
             await turn._cancel_unread()
+        seconds = self.agent._cancel_timeout
         # An agent that ignored the end of a turn so long is not waited for as long again.
-        async with asyncio.timeout(CLOSE_SECONDS if self._prompts.is_cancel_ignored else self.agent._cancel_timeout):
+        is_ignored = self._prompts.is_cancel_ignored
+        async with asyncio.timeout(min(CLOSE_SECONDS, seconds / 2) if is_ignored else max(CLOSE_SECONDS, seconds)):
             if self.is_busy:
                 await self.cancel()
             if self.agent.capabilities.close:

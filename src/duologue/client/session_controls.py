@@ -119,6 +119,24 @@ class SessionControls:
         """Work that goes on between turns, and such work that has ended, oldest first, if the agent reports it."""
         return list(self.transcript.background_tasks.values())
 
+    async def cancel_tool_call(self, tool_call_id: str) -> None:
+        """Cancel one tool call of the running turn.
+
+        Raises:
+            MethodNotFound: The agent does not offer to cancel this one (`tool_call.can_cancel`).
+        """
+        _check_can_cancel("tool call", tool_call_id, self.transcript.tool_call(tool_call_id))
+        await self._request(lambda proxy: proxy.cancel_tool_call(self.id, tool_call_id))
+
+    async def cancel_terminal(self, terminal_id: str) -> None:
+        """Cancel one command that the agent runs.
+
+        Raises:
+            MethodNotFound: The agent does not offer to cancel this one (`terminal.can_cancel`).
+        """
+        _check_can_cancel("terminal", terminal_id, self.transcript.terminal(terminal_id))
+        await self._request(lambda proxy: proxy.cancel_terminal(self.id, terminal_id))
+
     async def stop_task(self, task_id: str) -> bool:
         """Stop one background task (unstable); return False if it has already ended, or the agent did not stop it.
 
@@ -186,7 +204,7 @@ class SessionControls:
         return await self._request(lambda proxy: proxy.session_status(self.id))
 
 
-def check_can_cancel(what: str, part_id: str, part: ToolCall | Terminal | None) -> None:
+def _check_can_cancel(what: str, part_id: str, part: ToolCall | Terminal | None) -> None:
     """Check that the agent offers to cancel one tool call or terminal alone.
 
     Raises:

@@ -25,8 +25,10 @@ from duologue.errors import (
     CrashLoop,
     DuologueError,
     InitializeTimeout,
+    InternalError,
     InvalidParams,
     MethodNotFound,
+    ProtocolViolation,
     RequestError,
     SessionLost,
 )
@@ -75,6 +77,7 @@ class AgentSupervisor:
         authenticator: Authenticates when the agent requires it.
         restart: Policy for starting a lost agent again; `None`: never.
         on_connected: Called with each connection before it is used.
+        on_failure: Called with the error of a request that the agent failed to handle.
 
     Attributes:
         generation: Number of connections so far.
@@ -87,13 +90,14 @@ class AgentSupervisor:
         authenticator: Authenticator,
         restart: Restart | None,
         on_connected: Callable[[LiveConnection], None],
+        on_failure: Callable[[DuologueError], None],
     ) -> None:
         self.generation = 0
         self._connect = connect
         self._request_handler = request_handler
         self._authenticator = authenticator
         self._restart = restart
-        self._on_connected = on_connected
+        self._on_connected, self._on_failure = on_connected, on_failure
         self._live: LiveConnection | None = None
         self._last_live: LiveConnection | None = None
         self._restarts: deque[float] = deque()
@@ -131,14 +135,18 @@ class AgentSupervisor:
         since, live = self._authenticator.count, self._live
         is_current = session is None or (session.is_open and session._generation == self.generation)
         try:
-            if live is None or not is_current or (self._restart is not None and self._is_lost):
-                return await send(await self._ready(session))
-            return await send(live.proxy)
-        except AuthenticationRequired as error:
-            if not authenticates:
-                raise
-            await self._authenticator.authenticate(error, since, session)
-        return await send(await self._ready(session))
+            try:
+                if live is None or not is_current or (self._restart is not None and self._is_lost):
+                    return await send(await self._ready(session))
+                return await send(live.proxy)
+            except AuthenticationRequired as error:
+                if not authenticates:
+                    raise
+                await self._authenticator.authenticate(error, since, session)
+            return await send(await self._ready(session))
+        except (InternalError, ProtocolViolation) as error:
+            self._on_failure(error)
+            raise
 
     async def _ready(self, session: ClientSession | None) -> AgentProxy:
         """Return the agent once it and the session can receive a request."""

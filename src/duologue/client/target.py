@@ -17,7 +17,9 @@ from msgspec import ValidationError, convert
 
 from duologue.errors import StartError
 from duologue.runtime.tasks import TaskScope
+from duologue.sanitize import shorten
 from duologue.transports.base import Servable, Transport
+from duologue.transports.process.child import UNRESPONSIVE
 from duologue.transports.process.command import split_command
 from duologue.transports.process.transport import ProcessTransport
 
@@ -29,6 +31,12 @@ Target: TypeAlias = str | Sequence[str] | Mapping[str, Any] | Servable | Transpo
 """A name of an agent (`gemini`, `gemini@0.61.0`, or `builtin` for duologue's own), a command (string or list), a URL
 (`wss://…`, `https://…`), a configuration (`{"command": …, "args": …, "env": …}` or `{"url": …, "headers": …}`), an
 agent object, or an open transport."""
+
+NOTED_LINES = 40
+"""Lines of the agent's stderr in the note of an error, which a traceback of Python shows whole."""
+
+LONGEST_NOTED = 1000
+"""Characters of each of these lines."""
 
 BUILTIN = "builtin"
 BUILTIN_COMMAND = ("duologue", "agent")
@@ -79,6 +87,7 @@ class AgentTarget:
         self._remote_options = (options.get("headers"), options.get("token"), options.get("tls"))
         self._remote = _remote_factory(target, *self._remote_options)
         self._served: TaskScope | None = None
+        self._process: ProcessTransport | None = None
 
     async def prepare(self) -> None:
         """Find the agent that a name means, and check the program that will be started.
@@ -154,13 +163,29 @@ class AgentTarget:
             return target
         if isinstance(target, str | Sequence | Mapping):
             command = _configured(target)[0] if isinstance(target, Mapping) else target
-            return ProcessTransport(command, cwd=self.cwd, env=self.env, on_stderr=self._on_stderr)
+            self._process = ProcessTransport(command, cwd=self.cwd, env=self.env, on_stderr=self._on_stderr)
+            return self._process
         from duologue.transports.memory import memory_pair
 
         near, far = memory_pair()
         self._served = self._served or TaskScope()
         self._served.start(target.serve(far))
         return near
+
+    def add_stderr_to(self, error: BaseException) -> None:
+        """Add the last lines that the agent's process wrote to stderr, if there are any, as a note to its error."""
+        if self._process is None or getattr(error, "__notes__", None):
+            return
+        from duologue.traceback_filter import trim_tracebacks
+
+        lines = trim_tracebacks(self._process.stderr_tail).rstrip().split("\n")[-NOTED_LINES:]
+        if any(lines):
+            error.add_note("the agent wrote to stderr:\n" + "\n".join(shorten(line, LONGEST_NOTED) for line in lines))
+
+    def mark_unresponsive(self) -> None:
+        """Give the process of an agent that did not answer in time less time to exit by itself."""
+        if self._process is not None:
+            self._process.timeouts = UNRESPONSIVE
 
     async def aclose(self) -> None:
         """Stop the agent objects that are served in this process."""

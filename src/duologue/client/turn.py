@@ -50,7 +50,12 @@ class ClientTurn:
     """
 
     def __init__(
-        self, session: ClientSession, runner: PromptRunner, prompt: list[Content], meta: JsonObject | None
+        self,
+        session: ClientSession,
+        runner: PromptRunner,
+        prompt: list[Content],
+        meta: JsonObject | None,
+        timeout: float | None = None,
     ) -> None:
         self.session = session
         self.prompt = prompt
@@ -64,8 +69,9 @@ class ClientTurn:
         self._steer_waiter: asyncio.Future[None] | None = None
         self._first_item = 0
         """Position of the first item of this turn in the transcript."""
-        self._forced_error: DuologueError | None = None
+        self._forced_error: Callable[[], DuologueError] | None = None
         self._meta = meta
+        self._timeout = self._named_timeout = timeout
         limit = session._max_transcript_bytes
         self._result = TurnResult(None if limit is None else limit // 3)
         self._add_text = self._result.add_text
@@ -224,7 +230,7 @@ class ClientTurn:
         return await steer(self, message, otherwise)
 
     async def cancel(self) -> None:
-        """Cancel the turn: it ends with the agent's stop reason, or after ten seconds without it.
+        """Cancel the turn: it ends with the agent's stop reason, or after `connect(cancel_timeout=…)` without it.
 
         A turn that is still queued behind another one is withdrawn and never sent.
         """
@@ -246,20 +252,30 @@ class ClientTurn:
             return
         self._stop_reading()
         if not self._runner.withdraw(self):
-            try:
+            with suppress(ConnectionLost, TimeoutError):  # if it is lost, the turn fails with that error
                 async with asyncio.timeout(self.session.agent._cancel_timeout):
-                    with suppress(ConnectionLost):  # then the turn fails with that error
-                        await send()
-                    await asyncio.wait({self._task})
-            except TimeoutError:
-                self._runner.is_cancel_ignored = True
-                self._abandon()
+                    await send()
+            await self._end_cancelled()
         await asyncio.wait({self._task})
 
-    async def _fail(self, error: DuologueError) -> None:
-        """Cancel the turn and let it end with this error, whatever the agent responds."""
+    async def _end_cancelled(self) -> None:
+        """Wait for the end of the cancelled turn, and end it without the agent if that takes too long."""
+        assert self._task is not None
+        if (await asyncio.wait({self._task}, timeout=self.session.agent._cancel_timeout))[1]:
+            self._runner.is_cancel_ignored = True
+            self.session.agent._target.mark_unresponsive()
+            self._abandon()
+
+    async def _fail(self, error: Callable[[], DuologueError]) -> None:
+        """Cancel the turn and let it end with the error that this returns then, whatever the agent responds."""
         self._forced_error = error
         await self.cancel()
+
+    async def _end_after(self, seconds: float) -> None:
+        """Wait so long, then cancel the turn and let it end with `TurnTimeout`."""
+        await asyncio.sleep(seconds)
+        if not self.is_cancelling:
+            await self._fail(lambda: self._result.timeout_error(self._named_timeout or seconds, self.stop_reason))
 
     def _abandon(self) -> None:
         """End the turn as cancelled without the agent's response."""
@@ -359,7 +375,8 @@ class ClientTurn:
             self._task.result()
         elif self.stop_reason is None:
             self.error = ConnectionLost("the connection was closed while the turn ran")
-        self.error = self._forced_error or self.error
+        if self._forced_error is not None:
+            self.error, self._forced_error = self._forced_error(), None
         if raises and self.error is not None:
             raise self.error
 

@@ -7,7 +7,7 @@ from sys import getsizeof
 
 from duologue.client.quirks import failure_in
 from duologue.conversation.memory_size import memory_size
-from duologue.errors import TurnIncomplete
+from duologue.errors import TurnIncomplete, TurnTimeout
 from duologue.events import Event, Message, Plan, Text, TitleChanged, ToolCall
 from duologue.sanitize import quote
 
@@ -104,6 +104,11 @@ class TurnResult:
             message += f"; not permitted: {', '.join(self.denied)} (give `permissions` that allow it)"
         message += "; `text` of this error is the answer so far, and `check=False` returns it"
         raise TurnIncomplete(message, text=self.text, stop_reason=stop_reason, denied=self.denied)
+
+    def timeout_error(self, seconds: float, stop_reason: str | None) -> TurnTimeout:
+        """Return the error of a turn that was cancelled after so many seconds."""
+        message = f"the agent did not answer within {seconds:g} s, so the turn was cancelled"
+        return TurnTimeout(message, text=self.text, stop_reason=stop_reason, denied=self.denied)
 
     def add_text(self, message_id: str | None, text: str) -> None:
         """Add a chunk of a message of the agent."""

@@ -89,8 +89,11 @@ class Watchdog:
                 reported_since = last
                 turn.session._publish(StallDetected(seconds=self._seconds))
             else:
-                await turn._fail(TurnStalled(f"no activity for {2 * self._seconds:g} s; the turn was cancelled"))
+                await turn._fail(self._stalled)
                 return
+
+    def _stalled(self) -> TurnStalled:
+        return TurnStalled(f"no activity for {2 * self._seconds:g} s; the turn was cancelled")
 
     def _last_activity(self, turn: ClientTurn) -> float:
         session_id = turn.session.id

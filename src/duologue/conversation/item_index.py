@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, structs
@@ -67,6 +67,12 @@ class ItemIndex:
         """Yield the items from this number on that were not dropped."""
         for each in range(max(number, self.count - len(self.by_number)), self.count):
             yield each, self.by_number[each]
+
+    def before(self, number: int, keys: Iterable[Key]) -> Iterator[tuple[int, Item | MessageBuilder]]:
+        """Yield those of these items that are older than the one of this number."""
+        for key in keys:
+            if (found := self._numbers.get(key, number)) < number:
+                yield found, self.by_number[found]
 
     def drop(self, number: int) -> None:
         """Drop the oldest item, which has this number; its id is unknown from now on."""

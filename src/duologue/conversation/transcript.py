@@ -240,13 +240,16 @@ class Transcript:
             if isinstance(item, MessageBuilder):
                 item.mark_refused()
 
-    def close_tool_calls(self, since: int, status: str | None, *, but: Sequence[str] = ()) -> list[ToolCall]:
-        """End the tool calls from item number `since` on that have no final status, except those in `but`.
+    def close_tool_calls(
+        self, since: int, status: str | None, *, but: Sequence[str] = (), also: Sequence[str] = ()
+    ) -> list[ToolCall]:
+        """End the tool calls from item number `since` on, and `also` these earlier ones, that have no final status.
 
-        Without a status they keep the last one sent, and are marked as unsettled.
+        Those in `but` are left alone. Without a status they keep the last one sent, and are marked as unsettled.
         """
         closed: list[ToolCall] = []
-        for number, item in self._items.since(since):
+        earlier = self._items.before(since, [("tool", tool_call_id) for tool_call_id in also])
+        for number, item in (*earlier, *self._items.since(since)):
             if isinstance(item, ToolCall) and not item.is_over and item.tool_call_id not in but:
                 ended = structs.replace(item, status=status or item.status, is_unsettled=status is None)
                 self._items.replace(number, ended)

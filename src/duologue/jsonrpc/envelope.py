@@ -99,8 +99,13 @@ def read_envelope(frame: bytes) -> Envelope | None:
 
 def with_id(frame: bytes, id: Id) -> bytes:
     """Return a request or response with another id; its other members stay as they are."""
+    return with_member(frame, "id", _encode(id))
+
+
+def with_member(frame: bytes, name: str, value: bytes) -> bytes:
+    """Return a message with another value of one member of its envelope; its other members stay as they are."""
     members = _decode_members(frame)
-    members["id"] = Raw(_encode(id))
+    members[name] = Raw(value)
     return _encode(members)
 
 

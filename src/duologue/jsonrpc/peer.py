@@ -48,6 +48,9 @@ CANCEL_METHOD = "$/cancel_request"
 MAX_PENDING = 4096
 """Requests in flight per direction: a turn in each of thousands of sessions, and small enough for a table."""
 
+_PLAIN_IDS = 2**63
+"""Ids below it, from 0 on, are legal without a closer look."""
+
 Event = JsonRpcMessage | Response | Cancel
 
 
@@ -122,15 +125,26 @@ class Peer:
         return replies
 
     def _requested(self, message: JsonRpcMessage, id: Id) -> JsonRpcMessage | None:
-        method = message.method
-        rejection = self._rejection(id, "" if isinstance(method, UnsetType) else method)
-        if rejection is not None:
-            self._reply_error(id, rejection)
-            return None
-        self.repeats_first = self.repeats_first and method == self._first_method
-        if method == self._first_method:
-            self.awaits_first = False
-            self._first_id = id
+        method: str = message.method  # type: ignore[assignment]  # only a message with a method and an id arrives here
+        if (
+            type(id) is not int
+            or not 0 <= id < _PLAIN_IDS
+            or id in self._running
+            or len(self._running) >= self._max_pending
+            or self.awaits_first
+            or self.repeats_first
+            or method == self._first_method
+            or method == CANCEL_METHOD
+            or not 0 < len(method) <= MAX_METHOD_CHARS
+        ):
+            rejection = self._rejection(id, method)
+            if rejection is not None:
+                self._reply_error(id, rejection)
+                return None
+            self.repeats_first = self.repeats_first and method == self._first_method
+            if method == self._first_method:
+                self.awaits_first = False
+                self._first_id = id
         self._running.add(id)
         return message
 
@@ -203,7 +217,7 @@ class Peer:
     def _reject_oversized(self, frame: Oversized) -> Response | None:
         """Fail the request that a message over the size limit concerns, if its beginning shows which."""
         reason = f"a message of {frame.size} bytes is over the size limit"
-        seen = _read_incomplete(frame)
+        seen = read_incomplete(frame)
         id = seen.get("id")
         if isinstance(id, (int, str)) and not isinstance(id, bool) and is_legal_id(id):
             if "method" in seen:
@@ -316,7 +330,7 @@ def _read_error(raw: Raw | UnsetType) -> Exception:
     return error_for_code(error.code, error.message, error.data)
 
 
-def _read_incomplete(head: bytes) -> dict[str, Any]:
+def read_incomplete(head: bytes) -> dict[str, Any]:
     """Read the members of an object whose end is missing; the value of the last member may be None."""
     import json  # needed for invalid messages only
 

@@ -9,9 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from duologue.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
-
-MOST_SHOWN = 256
-"""Characters of a path that an error repeats."""
+from duologue.local.root import quote_path
 
 REASONS = {
     errno.EXDEV: "outside the directories that may be used",
@@ -35,12 +33,6 @@ class AccessDenied(Exception):
 def os_error(number: int) -> OSError:
     """Return the `OSError` of an error number, of the subclass that Python has for it."""
     return OSError(number, os.strerror(number))
-
-
-def quote_path(path: str | Path) -> str:
-    """Return the path as error messages show it."""
-    text = os.fspath(path)
-    return repr(text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…")
 
 
 @contextmanager

@@ -15,18 +15,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, Self
 
-from duologue.errors import InternalError, InvalidParams
-from duologue.local.errors import AccessDenied, as_request_error, os_error, quote_path
+from duologue.errors import InvalidParams
+from duologue.local.errors import AccessDenied, as_request_error, os_error
 from duologue.local.file_types import PATH_ONLY, SAFE_OPEN, check_kind, checked
 from duologue.local.openat2 import open_beneath
-from duologue.local.path_resolver import DIRECTORY_ONLY, ResolvedPath, Root, make_parents, split, walk
+from duologue.local.path_resolver import ResolvedPath, make_parents, walk
+from duologue.local.root import CAN_CONFINE, Root, close_roots, open_root, split
 
 MAX_READ_BYTES = 16 * 1024 * 1024
 """Bytes of text returned by one read: half of the longest message, since escaping makes it longer."""
 MAX_PATH_BYTES = 4096
 """The kernel's limit, including the final NUL."""
-CAN_CONFINE = os.open in os.supports_dir_fd
-"""Without `dir_fd`, a process that moves directories could lead any path outside."""
 
 
 class Roots:
@@ -35,7 +34,8 @@ class Roots:
     The methods block; in a coroutine call them with `asyncio.to_thread`. They may run in several threads at once.
 
     Args:
-        paths: The directories, as they are now: renaming or replacing them later changes nothing.
+        paths: The directories, as they are now: renaming or replacing them later changes nothing. One that is open
+            already is closed with the others.
         allow_hard_links: Allow writing a file that has other names, which may be outside.
         follow_mounts: Treat file systems mounted inside a root as part of it.
         max_read_bytes: Limit of the text returned by one read.
@@ -50,7 +50,7 @@ class Roots:
 
     def __init__(
         self,
-        paths: Sequence[str | Path],
+        paths: Sequence[str | Path | Root],
         *,
         allow_hard_links: bool = False,
         follow_mounts: bool = True,
@@ -69,7 +69,7 @@ class Roots:
         self._users = 0
         try:
             for path in paths if CAN_CONFINE else ():
-                self._roots.append(_open_root(path))
+                self._roots.append(path if isinstance(path, Root) else open_root(path))
         except BaseException:
             self.close()
             raise
@@ -219,8 +219,7 @@ class Roots:
     def _close_if_unused(self) -> None:
         # A descriptor that is closed while a thread uses it could be reused for another directory.
         if self._is_closed and not self._users:
-            while self._roots:
-                os.close(self._roots.pop().fd)
+            close_roots(self._roots)
 
     def _checked_path(self, path: str | Path) -> str:
         text = os.fspath(path)
@@ -292,17 +291,3 @@ class Roots:
             if error.errno not in (errno.ENOSYS, errno.EXDEV):
                 raise
         return None
-
-
-def _open_root(path: str | Path) -> Root:
-    text = os.fspath(path)
-    if not text.startswith("/"):
-        raise InvalidParams(f"{quote_path(path)}: not an absolute path")
-    try:
-        fd = os.open(text, DIRECTORY_ONLY)
-    except (OSError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-            raise InternalError(f"{quote_path(path)}: too many files are open already") from error
-        raise InvalidParams(f"{quote_path(path)}: not a directory that can be opened") from error
-    real = tuple(split(os.path.realpath(text)))
-    return Root(fd, real, frozenset({real, tuple(split(text.rstrip("/")))}))

@@ -21,24 +21,15 @@ from msgspec.structs import replace
 
 from duologue.local.errors import os_error
 from duologue.local.openat2 import is_kernel_view, open_beneath
+from duologue.local.root import DIRECTORY_ONLY, Root, split
 
-# Some systems lack these flags; a system without `dir_fd` does not need them.
-NOT_A_LINK = getattr(os, "O_NOFOLLOW", 0)
-DIRECTORY_ONLY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_PATH", os.O_RDONLY)
+NOT_A_LINK = getattr(os, "O_NOFOLLOW", 0)  # a system without the flag does not need it
 MOST_LINKS = 40
 """The kernel's limit."""
 MOST_DIRECTORIES = 256
 """Deeper than any real tree; limits the work a hostile path can cause."""
 MOST_TRIES = 128
 """How often resolving restarts because a component changed its type between the check and the open."""
-
-
-class Root(Struct, frozen=True, eq=False):
-    """An open directory: its descriptor, the components of its path, and those of other spellings of it."""
-
-    fd: int
-    path: tuple[str, ...]
-    spellings: frozenset[tuple[str, ...]]
 
 
 class ResolvedPath(Struct, frozen=True):
@@ -69,11 +60,6 @@ class ResolvedPath(Struct, frozen=True):
 
 Locate = Callable[[str], tuple[Root, Sequence[str]]]
 """Absolute path -> the root that contains it, and the components below that."""
-
-
-def split(path: str) -> list[str]:
-    """Return the components of a path; a final slash, which requires a directory, becomes `.`."""
-    return [part for part in path.split("/") if part] + ["."] * path.endswith("/")
 
 
 @contextmanager

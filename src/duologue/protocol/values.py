@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, convert
+from typing import Any
+
+from msgspec import Struct
 
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation
@@ -66,7 +68,8 @@ CLIENT_CAPABILITIES = (
     Capability("terminal_login", "auth.terminal=true", "auth.terminal={}"),
     Capability("shows_terminals", "", IMPLIED),
 )
-V2_CLIENT = convert({row.name: True for row in CLIENT_CAPABILITIES if row.v2 == IMPLIED}, ClientCapabilities)
+_IMPLIED_BY_V2: dict[str, Any] = {row.name: True for row in CLIENT_CAPABILITIES if row.v2 == IMPLIED}
+V2_CLIENT = ClientCapabilities(**_IMPLIED_BY_V2)
 """The capabilities of every client of version 2."""
 
 

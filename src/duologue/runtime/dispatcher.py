@@ -126,14 +126,14 @@ class Dispatcher:
             queues.queued_bytes += size
 
     def _on_event(self, event: Event | None, frame: bytes) -> None:
-        if isinstance(event, JsonRpcMessage):
+        if type(event) is Response:  # none of them has a subclass
+            self.outgoing_requests.on_answer(event)
+        elif type(event) is JsonRpcMessage:
             if event.id is UNSET:
                 self._on_notification(event, frame)
             else:
                 self._on_request(event, event.id, frame)
-        elif isinstance(event, Response):
-            self.outgoing_requests.on_answer(event)
-        elif isinstance(event, Cancel):
+        elif type(event) is Cancel:
             self._requests.cancel(event.id)
         else:
             self._after_no_event()

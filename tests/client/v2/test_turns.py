@@ -311,6 +311,28 @@ async def test_a_turn_whose_end_never_arrives_is_abandoned(answers: bool) -> Non
         assert (await session.prompt("again")).text == "z"
 
 
+@pytest.mark.parametrize("begins_again", [True, False])
+async def test_a_late_idle_of_an_abandoned_turn_ends_the_next_one_only_if_no_work_begins(begins_again: bool) -> None:
+    async def script(agent: WireAgent, prompted: Prompted) -> None:
+        prompted.accept()
+        if len(agent.calls("session/prompt")) == 1:
+            agent.update(RUNNING, chunk("x"))
+        elif begins_again:
+            agent.update(idle("cancelled"), RUNNING, chunk("z"), IDLE)
+        else:
+            agent.update(chunk("z"), idle("cancelled"))
+
+    async with session_with(script) as (session, _):
+        session.agent._cancel_timeout = 0.05
+        async with session.prompt("hi") as abandoned:
+            async for event in abandoned:
+                if isinstance(event, Text):
+                    break
+        assert abandoned.stop_reason == "cancelled"
+        turn = await session.prompt("again")
+        assert (turn.text, turn.stop_reason) == ("z", "end_turn" if begins_again else "cancelled")
+
+
 async def test_a_session_of_an_agent_that_hangs_is_left_in_time() -> None:
     async def script(agent: WireAgent, prompted: Prompted) -> None:
         prompted.accept()

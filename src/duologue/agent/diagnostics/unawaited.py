@@ -9,7 +9,7 @@ from pathlib import Path
 from types import CoroutineType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from duologue.agent.diagnostics.mistakes import record_mistake
+from duologue.agent.diagnostics.misused_results import record_mistake
 
 if TYPE_CHECKING:
     from duologue.agent.turn import Turn

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 from duologue.agent.agent import Agent
-from duologue.agent.diagnostics.handlers import check_annotations, check_handler, wrong_answer
+from duologue.agent.diagnostics.checks import check_annotations, check_handler, wrong_answer
 from duologue.agent.session import Session
 from duologue.agent.turn import Turn
 from duologue.conversation.content import Content

@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from duologue.agent.diagnostics.development import show_mistakes
+from duologue.agent.diagnostics.stderr_output import show_mistakes
 from duologue.agent.hosting import stdio
 from duologue.suggestion import suggestion
 

@@ -8,13 +8,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from duologue.agent.diagnostics.development import is_development, show_mistakes
-from duologue.agent.diagnostics.traceback_formatter import TracebackFormatter
+from duologue.agent.diagnostics.stderr_output import TracebackFormatter, is_development, show_mistakes
 from duologue.conversation.session_setup import Implementation
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Servable
@@ -34,6 +32,8 @@ This is an ACP agent: it waits for a client (an editor, or `duologue`) that send
 To talk to it: duologue chat -- python {}
 To exit: Ctrl-C"""
 """Printed if a person starts an agent without a client."""
+
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 has_served = False
 """Whether this process has served an agent, as far as it got."""
@@ -80,16 +80,13 @@ def check_no_loop(instead: str, detail: str) -> None:
 
 def _serve(agent: Servable) -> None:
     loop = asyncio.new_event_loop()
-    threads = ThreadPoolExecutor(thread_name_prefix="duologue")
-    loop.set_default_executor(threads)
     try:
-        code = loop.run_until_complete(_serve_until_signal(agent))
-        threads.shutdown(wait=False, cancel_futures=True)
-        has_ended = loop.run_until_complete(_end_leftovers())
+        with ExitStack() as until_end:
+            code = loop.run_until_complete(_serve_until_signal(agent, until_end))
+            if not loop.run_until_complete(_end_leftovers()):
+                _exit_now(code)
     except KeyboardInterrupt:
         sys.exit(130)
-    if not has_ended:
-        _exit_now(code)
     loop.close()
     if code:
         sys.exit(code)
@@ -119,8 +116,13 @@ def errors_on_stderr() -> Generator[None]:
         logged.removeHandler(handler)
 
 
-async def _serve_until_signal(agent: Servable) -> int:
-    """Serve and return the exit code; on a signal, store the sessions and end child processes first."""
+async def _serve_until_signal(agent: Servable, until_end: ExitStack) -> int:
+    """Serve and return the exit code; on a signal, store the sessions and end child processes first.
+
+    Args:
+        agent: The agent.
+        until_end: Closed when nothing is left to do; later signals must not interrupt that.
+    """
     serving = TaskScope().start(agent.serve(StdioTransport()))
     loop = asyncio.get_running_loop()
     received: list[int] = []
@@ -129,8 +131,7 @@ async def _serve_until_signal(agent: Servable) -> int:
         received.append(number)
         serving.cancel()
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, end, number)
+    until_end.enter_context(_signals_received(loop, end))
     try:
         with _blocked_loop_report():
             await serving
@@ -138,6 +139,32 @@ async def _serve_until_signal(agent: Servable) -> int:
         if not received:
             raise
     return 128 + received[0] if received else 0
+
+
+@contextmanager
+def _signals_received(loop: asyncio.AbstractEventLoop, receive: Callable[[int], None]) -> Generator[None]:
+    """Call a function in the event loop for each signal that ends an agent.
+
+    `loop.add_signal_handler` does the same, but looks up the names of all signals each time: a millisecond of a start.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    loop.add_reader(reader, os.read, reader, 1)
+    woken_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)  # ends the wait for events
+
+    def handle(number: int, frame: object) -> None:
+        loop.call_soon_threadsafe(receive, number)
+
+    handled_before = {number: signal.signal(number, handle) for number in ENDING_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in handled_before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(woken_before)
+        loop.remove_reader(reader)
+        os.close(reader)
+        os.close(writer)
 
 
 def _blocked_loop_report() -> AbstractContextManager[None]:
@@ -158,6 +185,8 @@ async def _end_leftovers() -> bool:
             if tasks:
                 await asyncio.wait(tasks)
             await asyncio.get_running_loop().shutdown_asyncgens()
+            # A task of its own: a cancellation would wait for the threads, which may never end.
+            await asyncio.wait({TaskScope().start(asyncio.get_running_loop().shutdown_default_executor())})
             while _working_threads():  # noqa: ASYNC110  # the end of a thread is not reported
                 await asyncio.sleep(POLL_SECONDS)
             return True

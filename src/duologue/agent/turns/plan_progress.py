@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from duologue.agent.diagnostics.unentered import TurnBlock
-from duologue.agent.diagnostics.values import check_step
+from duologue.agent.diagnostics.checks import check_step
+from duologue.agent.diagnostics.misused_results import TurnBlock
 from duologue.conversation.updates import PlanEntry, PlanUpdate
 
 if TYPE_CHECKING:

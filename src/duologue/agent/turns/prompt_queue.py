@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, cast
 
-from duologue.agent.diagnostics.handlers import exit_error
+from duologue.agent.diagnostics.checks import exit_error
 from duologue.agent.turn import Turn
 from duologue.agent.turn_exceptions import StopTurn
 from duologue.errors import CommandNotFound, DuologueError, InternalError, StoreError

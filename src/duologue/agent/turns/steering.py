@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
-from duologue.agent.diagnostics.handlers import exit_error
+from duologue.agent.diagnostics.checks import exit_error
 from duologue.conversation.content import Content, JsonObject, text_of
 from duologue.conversation.updates import MessageChunk
 from duologue.errors import ConnectionLost

@@ -27,7 +27,6 @@ from duologue.client.connect import INITIALIZE_SECONDS
 from duologue.client.connect import connect as connect_async
 from duologue.client.permissions.policy import Permissions
 from duologue.client.prompt import Attachment
-from duologue.client.prompt_runner import answer_of
 from duologue.client.session import ClientSession
 from duologue.client.target import Target
 from duologue.client.turn import ClientTurn
@@ -44,6 +43,9 @@ from duologue.usage.amounts import SessionUsage
 from duologue.usage.counter import UsageState
 
 P = ParamSpec("P")
+
+ASK_CANCEL_SECONDS = 1.0
+"""Less than in a session that goes on: the agent is no longer needed."""
 
 
 def _opener(method: Callable[Concatenate[Any, P], AwaitableSession]) -> Callable[Concatenate[Any, P], BlockingSession]:
@@ -240,7 +242,9 @@ def ask(
     files: Iterable[Attachment] = (),
     check: bool = True,
     timeout: float | None = None,
+    cancel_timeout: float = ASK_CANCEL_SECONDS,
     token: str | None = None,
+    lock: str | Path | None = None,
     login: AuthOptions | AuthMethodChooser | str | None = None,
 ) -> str:
     """Start an agent, send it one prompt, end it, and return its answer as plain text.
@@ -253,7 +257,9 @@ def ask(
         files: Files, directories or selections: embedded if the agent supports it, linked otherwise.
         check: Raise an error if the turn was refused, cut off, cancelled, or denied a permission.
         timeout: Seconds for everything, from the start of the agent to its answer, after which the turn is cancelled.
+        cancel_timeout: Seconds after `timeout` that the agent gets to end the turn, before its process is ended.
         token: Bearer token sent to a remote agent.
+        lock: Lock file of a project in which the name of an agent is looked up, instead of the user's own.
         login: How to authenticate when the agent requires it: a method id, a chooser, or `AuthOptions`.
 
     Raises:
@@ -263,23 +269,39 @@ def ask(
     end = None if timeout is None else time.monotonic() + timeout
     startup = INITIALIZE_SECONDS if timeout is None else min(timeout, INITIALIZE_SECONDS)
 
+    def seconds_left() -> float | None:
+        return None if end is None else max(0.0, end - time.monotonic())
+
     async def answer(agent: RemoteAgent) -> str:
-        left = None if end is None else max(0.0, end - time.monotonic())
-        async with asyncio.timeout(left) as opening, agent.new_session(cwd) as session:
-            opening.reschedule(None)
-            left = None if end is None else max(0.0, end - time.monotonic())
-            return await answer_of(session.prompt(prompt, files=files), check=check, timeout=left, limit=timeout)
+        try:
+            async with asyncio.timeout(seconds_left()):
+                session = await agent.new_session(cwd)
+        except TimeoutError:
+            agent._target.mark_unresponsive()
+            raise TurnTimeout(f"the agent did not open a session within {timeout:g} s") from None
+        async with session:
+            turn = session.prompt(prompt, files=files, timeout=seconds_left())
+            turn._named_timeout = timeout
+            await turn
+        if check:
+            turn.check()
+        return turn.text
 
     try:
-        with connect(target, permissions=permissions, token=token, login=login, startup_timeout=startup) as agent:
+        with connect(
+            target,
+            permissions=permissions,
+            token=token,
+            lock=lock,
+            login=login,
+            startup_timeout=startup,
+            cancel_timeout=cancel_timeout,
+        ) as agent:
             return agent._thread.run(answer(agent._wrapped))
     except InitializeTimeout as error:
         if timeout is None or timeout > INITIALIZE_SECONDS:
             raise
-        raise TurnTimeout(str(error), text="", stop_reason=None, denied=[]) from error
-    except TimeoutError:
-        message = f"the agent did not open a session within {timeout:g} s"
-        raise TurnTimeout(message, text="", stop_reason=None, denied=[]) from None
+        raise TurnTimeout(str(error)) from error
 
 
 class _Running(NamedTuple):

@@ -24,8 +24,8 @@ from duologue.client.quirks import Quirks
 from duologue.client.services.byte_budget import ByteBudget, in_own_thread
 from duologue.conversation.updates import FileChange
 from duologue.errors import InvalidParams, InvalidRequest, RequestError, ResourceNotFound
-from duologue.local.errors import quote_path
 from duologue.local.files import MAX_READ_BYTES, Roots
+from duologue.local.root import quote_path
 
 Overlay: TypeAlias = Mapping[str, str] | Callable[[Path], str | None]
 """Unsaved text by absolute path. In a mutable mapping it is updated with what agents write."""

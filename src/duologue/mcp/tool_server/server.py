@@ -44,6 +44,7 @@ class ToolServer:
         name: The name of the server for agents.
         version: The version of the program behind it.
         instructions: Instructions for the model about all the tools.
+        is_read_only: The tools change nothing, so that clients need not ask before a call.
 
     Raises:
         ValueError: Two functions have the same name.
@@ -56,6 +57,7 @@ class ToolServer:
         name: str = "tools",
         version: str = "1",
         instructions: str | None = None,
+        is_read_only: bool = False,
     ) -> None:
         self.name = name
         self.version = version
@@ -66,6 +68,8 @@ class ToolServer:
         for tool in map(FunctionTool, functions):
             if tool.name in self._tools:
                 raise ValueError(f"two tools are called {tool.name!r}")
+            if is_read_only:
+                tool.definition["annotations"] = {"readOnlyHint": True}
             self._tools[tool.name] = tool
 
     @property

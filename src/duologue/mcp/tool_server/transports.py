@@ -24,6 +24,7 @@ from duologue.mcp.frame_streams import McpFrameReader, McpFrameWriter
 from duologue.mcp.tool_server import stdio_entry
 from duologue.mcp.tool_server.http import BearerOnly, serve_on_loopback
 from duologue.mcp.tool_server.server import ToolServer
+from duologue.transports.base import Transport
 from duologue.transports.stdio.socket import SocketTransport
 
 
@@ -62,6 +63,26 @@ async def serve_stdio(tools: ToolServer) -> AsyncGenerator[StdioMcpServer]:
                     accepting.cancel()
 
 
+class ToolServerRelay:
+    """Serves the tools on a transport, such as this process's stdin and stdout.
+
+    Args:
+        tools: The tools.
+    """
+
+    def __init__(self, tools: ToolServer) -> None:
+        self._server = _sdk_server(tools)
+
+    async def serve(self, transport: Transport) -> None:
+        """Serve one client until it disconnects."""
+        async with transport:
+            await _run(self._server, transport)
+
+
+async def _run(server: Server[Any], transport: Transport) -> None:
+    await server.run(McpFrameReader(transport), McpFrameWriter(transport), server.create_initialization_options())
+
+
 async def _accept(listener: socket.socket, server: Server[Any], group: asyncio.TaskGroup) -> None:
     loop = asyncio.get_running_loop()
     connections: set[asyncio.Task[None]] = set()
@@ -78,7 +99,7 @@ async def _accept(listener: socket.socket, server: Server[Any], group: asyncio.T
 
 async def _serve_connection(connection: socket.socket, server: Server[Any]) -> None:
     async with SocketTransport(connection, output_stall=None) as transport:
-        await server.run(McpFrameReader(transport), McpFrameWriter(transport), server.create_initialization_options())
+        await _run(server, transport)
 
 
 def _sdk_server(tools: ToolServer) -> Server[Any]:

@@ -60,13 +60,14 @@ def _build(kind: type[M], tree: JsonObject) -> M:
 def capabilities_from_wire(wire: Model, target: type[C], version: int) -> C:
     """Read the capabilities object of one version; what it cannot advertise has its default."""
     tree: JsonObject = msgspec.to_builtins(wire)
-    flags = {row.name: _is_advertised(tree, row[version]) for row in _TABLES[target] if row[version]}
+    flags = {row.name: is_advertised(tree, row[version]) for row in _TABLES[target] if row[version]}
     if target is ClientCapabilities:
         flags["background_tasks"] = declares_tasks(tree.get("_meta"))
     return target(**flags, meta=tree.get("_meta"))
 
 
-def _is_advertised(tree: JsonObject, cell: str) -> bool:
+def is_advertised(tree: JsonObject, cell: str) -> bool:
+    """Return True if a capabilities object advertises the capability of a cell; it may have any shape."""
     if cell == IMPLIED:
         return True
     found: JsonValue = tree

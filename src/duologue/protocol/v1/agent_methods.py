@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from duologue.conversation.session_setup import SessionParams, UnknownMcpServer
 from duologue.conversation.settings import ConfigOption
@@ -22,8 +22,11 @@ from duologue.protocol.v1.session_setup import (
 )
 from duologue.protocol.values import SessionOpened
 from duologue.runtime.handlers import Context
-from duologue.schema import legacy, v1
+from duologue.schema import v1
 from duologue.schema.base import Method
+
+if TYPE_CHECKING:
+    from duologue.schema import legacy
 
 _PROMPT = Method(
     v1.SESSION_PROMPT.name,
@@ -64,17 +67,21 @@ class V1AgentMethods(AgentMethods):
         )
 
     def _own_routes(self) -> list[Route]:
-        return [
+        routes: list[Route] = [
             (None, v1.AUTHENTICATE, self._authenticate),
             (None, _PROMPT, self._prompt),
             (None, v1.SESSION_SET_MODE, self._set_mode),
-            (None, legacy.SESSION_SET_MODEL, self._set_model),
             ("load", v1.SESSION_LOAD, self._load),
             ("resume", v1.SESSION_RESUME, self._resume),
             ("list", v1.SESSION_LIST, self._list),
             ("close", v1.SESSION_CLOSE, self._close),
             ("logout", v1.LOGOUT, self._logout),
         ]
+        if self._agent.offers_models:
+            from duologue.schema import legacy
+
+            routes.append((None, legacy.SESSION_SET_MODEL, self._set_model))
+        return routes
 
     # --- authentication
 
@@ -111,9 +118,12 @@ class V1AgentMethods(AgentMethods):
         commands = CommandsUpdate(commands=opened.commands)
         send_commands = partial(self._client.update, opened.session_id, commands) if opened.commands else None
         self._announce(context, opened.session_id, send_commands)
+        response = getattr(v1, name)
         if opened.models is not None:
+            from duologue.schema import legacy
+
             fields["models"] = settings.models_to_wire(opened.models)
-        response = getattr(v1 if opened.models is None else legacy, name)
+            response = getattr(legacy, name)
         return response(
             modes=settings.modes_to_wire(opened.modes),
             config_options=self._options_to_wire(opened.settings) or None,
@@ -143,5 +153,7 @@ class V1AgentMethods(AgentMethods):
     async def _set_model(
         self, context: Context, params: legacy.SetSessionModelRequest
     ) -> legacy.SetSessionModelResponse:
+        from duologue.schema import legacy
+
         await self._agent.set_model(params.session_id, params.model_id)
         return legacy.SetSessionModelResponse()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from duologue.conversation.content import JsonObject
 from duologue.conversation.fields import convert_fields
 from duologue.conversation.session_setup import Implementation
 from duologue.protocol.shared.capabilities import capabilities_from_wire, capabilities_to_wire
 from duologue.protocol.values import AgentCapabilities, AuthMethod, ClientCapabilities
-from duologue.schema import legacy, v1
+from duologue.schema import v1
+
+if TYPE_CHECKING:
+    from duologue.schema import legacy
 
 
 def implementation_to_wire(implementation: Implementation | None) -> v1.Implementation | None:
@@ -37,6 +42,8 @@ def auth_method_to_wire(method: AuthMethod) -> v1.AuthMethod:
 
 
 def auth_method_from_wire(method: legacy.AuthMethod) -> AuthMethod:
+    from duologue.schema import legacy
+
     other = _env_var_fields(method) if isinstance(method, legacy.AuthMethodEnvVar) else None
     is_terminal = isinstance(method, v1.AuthMethodTerminal)
     return convert_fields(method, AuthMethod, method_id=method.id, is_terminal=is_terminal, other=other)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duologue.conversation.fields import convert_fields
 from duologue.conversation.settings import ConfigOption, Mode, Modes, Option
 from duologue.protocol.shared.settings import ConfigOptionConverter
-from duologue.schema import legacy, v1
+from duologue.schema import v1
+
+if TYPE_CHECKING:
+    from duologue.schema import legacy
 
 
 def _make_select(option: ConfigOption, value: str, values: list[Any]) -> v1.SessionConfigSelect:
@@ -51,6 +54,8 @@ def modes_from_wire(modes: v1.SessionModeState | None) -> Modes | None:
 
 def models_to_wire(option: ConfigOption) -> legacy.SessionModelState:
     """Write the config option of category `model` for clients that support models only."""
+    from duologue.schema import legacy
+
     models = [convert_fields(choice, legacy.ModelInfo, model_id=choice.value) for choice in option.choices]
     return legacy.SessionModelState(current_model_id=str(option.value), available_models=models)
 

@@ -46,11 +46,17 @@ class _Turn:
     An idle state that arrives before the prompt is inserted ends something else, unless the agent sends things in the
     wrong order. It ends this turn if the echo of the prompt arrived before it, or if no work begins afterwards.
 
+    The first idle state after a turn that was abandoned ends that turn, unless no work begins afterwards.
+
+    Args:
+        follows_abandoned: The turn before it was abandoned, and the session has not been idle since.
+
     Attributes:
-        early: The idle state before the insertion that may turn out to be the end.
+        early: The idle state that may turn out to be the end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, follows_abandoned: bool) -> None:
+        self._follows_abandoned = follows_abandoned
         self.ended: asyncio.Future[StateUpdate] = asyncio.get_running_loop().create_future()
         self.early: StateUpdate | None = None
         self._is_inserted = False
@@ -69,8 +75,12 @@ class _Turn:
 
     def on_state(self, update: StateUpdate) -> None:
         """Note a state of the session."""
+        follows_abandoned, self._follows_abandoned = self._follows_abandoned, False
         if update.state != "idle":
             self.early = None
+        elif self._is_inserted and follows_abandoned:
+            self.early = update
+            self.ended.get_loop().call_later(EARLY_SECONDS, self.end_early)
         elif self._is_inserted:
             self.end(update)
         elif update.stop_reason is not None:
@@ -101,6 +111,8 @@ class V2AgentProxy(AgentProxy):
     def __init__(self, connection: Connection, feature_filter: FeatureFilter) -> None:
         super().__init__(connection, feature_filter)
         self._turns: dict[str, list[_Turn]] = {}
+        self._abandoned: set[str] = set()
+        """Sessions that were not idle since a turn of theirs was abandoned."""
         self._modes: dict[str, str] = {}
         self._tasks = TaskScope()
 
@@ -157,18 +169,22 @@ class V2AgentProxy(AgentProxy):
 
     async def close_session(self, session_id: str) -> None:
         self._modes.pop(session_id, None)
+        self._abandoned.discard(session_id)
         await super().close_session(session_id)
 
     # --- the turn
 
     async def prompt(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> PromptResult:
-        turn = _Turn()
+        turn = _Turn(session_id in self._abandoned)
         waiting = self._turns.setdefault(session_id, [])
         waiting.append(turn)
         try:
             request = v2.PromptRequest(session_id=session_id, prompt=content.blocks_to_wire(prompt), meta=meta)
             await self._request(v2.SESSION_PROMPT, request, on_release=lambda answer: turn.inserted(answer.message_id))
             return _result(await self._end_of(turn))
+        except asyncio.CancelledError:
+            self._abandoned.add(session_id)
+            raise
         finally:
             waiting.remove(turn)
             if not waiting:
@@ -191,6 +207,8 @@ class V2AgentProxy(AgentProxy):
 
     def on_state(self, session_id: str, update: StateUpdate) -> None:
         """Pass on a state, after all updates before it have been handled."""
+        if update.state == "idle":
+            self._abandoned.discard(session_id)
         turns = self._turns.get(session_id)
         if turns:
             turns[0].on_state(update)

@@ -1,18 +1,26 @@
-"""Show more while an agent is developed: `duologue dev` sets the variable `DUOLOGUE_DEV` of the agent's process.
+"""Output for the author of an agent on stderr: tracebacks without the frames of this library, and more in development.
 
-`print` names the line it stands on, a coroutine that was never awaited the line that made it.
+`duologue dev` sets the variable `DUOLOGUE_DEV` of the agent's process: `print` names the line it stands on, a coroutine
+that was never awaited the line that made it.
 """
 
 from __future__ import annotations
 
 import builtins
 import io
+import logging
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from traceback import StackSummary, TracebackException
+from types import TracebackType
+from typing import Any, TypeAlias
 
 VARIABLE = "DUOLOGUE_DEV"
+
+_PACKAGE = str(Path(__file__).parents[2])
+
+_ExceptionInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 MOST_FRAMES = 5
 """Frames that are kept of the call that made a coroutine: enough to leave out those of a library."""
@@ -49,3 +57,24 @@ class _LocatedPrint:
         sys.stderr.write(where + text.getvalue())
         sys.stderr.flush()
         self._is_line_begun = not text.getvalue().endswith("\n")
+
+
+class TracebackFormatter(logging.Formatter):
+    """A formatter of log records that leaves out the library's frames, unless there are no others."""
+
+    def formatException(self, ei: _ExceptionInfo) -> str:  # noqa: N802  # the name of the base class
+        """Format an exception and its causes without the library's frames."""
+        if ei[0] is None:
+            return super().formatException(ei)
+        described = TracebackException(ei[0], ei[1], ei[2])
+        _shorten(described)
+        return "".join(described.format()).rstrip("\n")
+
+
+def _shorten(described: TracebackException) -> None:
+    own = [frame for frame in described.stack if not frame.filename.startswith(_PACKAGE)]
+    if own:
+        described.stack = StackSummary.from_list(own)
+    for other in (described.__cause__, described.__context__, *(described.exceptions or ())):
+        if other is not None:
+            _shorten(other)

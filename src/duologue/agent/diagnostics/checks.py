@@ -1,4 +1,4 @@
-"""Check handlers when they are registered, so that a mistake is found before the first prompt."""
+"""Check what the author of an agent registers and passes: handlers, and values that the protocol lists."""
 
 from __future__ import annotations
 
@@ -11,12 +11,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from duologue.conversation.work_state import STOP_REASONS
+from duologue.conversation.work_state import (
+    COMPACTION_STATUSES,
+    SEVERITIES,
+    STOP_REASONS,
+    TOOL_KINDS,
+    TOOL_STATUSES,
+)
 from duologue.errors import InternalError
 from duologue.runtime.incoming_requests import reference_of, text_for_peer
 from duologue.sanitize import shorten
 
 _log = logging.getLogger("duologue.agent")
+
+_PRIORITIES = ("high", "medium", "low")
+_STEP_STATUSES = ("pending", "in_progress", "completed", "cancelled")
+
+
+# --- handlers
 
 
 def check_handler(
@@ -195,3 +207,51 @@ def _accepts(handler: Callable[..., Any], count: int) -> bool:
     except ValueError:  # some functions that are not written in Python have no signature
         return True
     return True
+
+
+# --- values: kinds, statuses, severities, stop reasons
+
+
+def check_tool_call(kind: object = None, status: object = None) -> None:
+    """Check kind and status of a tool call, where they are given.
+
+    Raises:
+        ValueError: One of them is unknown; the message names the known ones.
+    """
+    if kind is not None and kind not in TOOL_KINDS:
+        raise _unknown("kind of a tool call", kind, TOOL_KINDS)
+    if status is not None and status not in TOOL_STATUSES:
+        raise _unknown("status of a tool call", status, TOOL_STATUSES)
+
+
+def check_step(status: object, priority: object) -> None:
+    """Check status and priority of a step of a plan; raises `ValueError` with the known ones."""
+    if status not in _STEP_STATUSES:
+        raise _unknown("status of a plan's step", status, _STEP_STATUSES)
+    if priority not in _PRIORITIES:
+        raise _unknown("priority of a plan's step", priority, _PRIORITIES)
+
+
+def check_compaction(status: object) -> None:
+    """Check the status of a compaction; raises `ValueError` with the known ones."""
+    if status not in COMPACTION_STATUSES:
+        raise _unknown("status of a compaction", status, COMPACTION_STATUSES)
+
+
+def check_stop_reason(reason: object) -> None:
+    """Check a stop reason; raises `ValueError` with the known ones."""
+    if reason not in STOP_REASONS:
+        raise _unknown("stop reason", reason, STOP_REASONS)
+
+
+def check_severity(severity: object) -> None:
+    """Check the severity of a notice; raises `ValueError` with the known ones."""
+    if severity not in SEVERITIES:
+        raise _unknown("severity", severity, SEVERITIES)
+
+
+def _unknown(role: str, value: object, known: Sequence[str]) -> ValueError:
+    from duologue.suggestion import suggestion
+
+    near = suggestion(value, known) if isinstance(value, str) else ""
+    return ValueError(f"{value!r} is not a {role}; use one of {', '.join(known)}{near}")
