@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from duologue.cli.chat.session_commands import MOST_OFFERED
 from tests.cli.program import ODD_AGENT, PROGRAM, duologue, terminal
 
 TERMINALS = pytest.mark.parametrize("kind", ["xterm", "dumb"])
@@ -228,6 +229,21 @@ def test_a_session_to_resume_is_chosen_by_its_title(tmp_path: Path, kind: str) -
         console.until("Ctrl-D exits.")
         console.type(":resume\r")
         console.until("1. /think of the sea")
+        console.until("Your choice (")
+        console.type("1\r")
+        console.until("switched to session ")
+        console.type(":quit\r")
+
+        assert console.wait() == 0
+
+
+def test_the_sessions_to_resume_are_limited_and_the_rest_is_counted(tmp_path: Path) -> None:
+    duologue(tmp_path, "chat", stdin=":new\n".join(f"/echo {number}\n" for number in range(MOST_OFFERED + 2)))
+    with terminal(tmp_path, "chat", TERM="dumb") as console:
+        console.until("Ctrl-D exits.")
+        console.type(":resume\r")
+        console.until("2 more are not offered; `:sessions` lists all, `:resume ID` continues one")
+        console.until(f"{MOST_OFFERED}. /echo 2")
         console.until("Your choice (")
         console.type("1\r")
         console.until("switched to session ")

@@ -103,6 +103,10 @@ def test_a_mistyped_command_is_answered_with_the_likely_one(
         (["chat", "--model=big one"], "; the option is `--set model='big one'`"),
         (["run", "hello", "--yolo"], "; the option is `--yes`"),
         (["run", "hello", "--colour"], "; see `duologue run --help`"),
+        (["run", "hello", "-c"], "; the option is `--continue`"),
+        (["chat", "--resume", "s1"], "; the option is `--session s1`"),
+        (["chat", "-r"], "; the option is `--session ID`"),
+        (["run", "hello", "-x"], "; see `duologue run --help`"),
     ],
 )
 def test_a_wrong_line_is_answered_with_the_right_one(
@@ -117,6 +121,11 @@ def test_a_wrong_line_is_answered_with_the_right_one(
 
 def test_a_mistyped_option_is_answered_with_the_likely_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean '--timeout'?" in typed_line(capsys, "run", "hello", "--timout", "3")[1]
+
+
+def test_version_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed_line(capsys, "version") == typed_line(capsys, "--version")
+    assert typed_line(capsys, "version", "1")[0] == 2
 
 
 def test_help_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:

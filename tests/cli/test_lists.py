@@ -61,6 +61,30 @@ def test_a_run_loads_nothing_that_it_does_not_use() -> None:
 # --- sessions
 
 
+def test_sessions_of_single_runs_are_marked_and_listed_after_those_that_were_continued(tmp_path: Path) -> None:
+    duologue(tmp_path, "run", "first run")
+    duologue(tmp_path, "chat", stdin="a chat\n")
+    duologue(tmp_path, "run", "-s", "mine", "a named run")
+    duologue(tmp_path, "run", "last run")
+
+    def titles() -> list[str]:
+        lines = duologue(tmp_path, "sessions").stdout.splitlines()
+        return [line.partition(f"{tmp_path}  ")[2] for line in lines]
+
+    assert [title.partition("  (1")[0] for title in titles()] == [
+        "a named run",
+        "a chat",
+        "last run  (run)",
+        "first run  (run)",
+    ]
+    as_json = [json.loads(line)["title"] for line in duologue(tmp_path, "sessions", "--json").stdout.splitlines()]
+    assert as_json == ["last run", "a named run", "a chat", "first run"]
+    in_chat = duologue(tmp_path, "chat", "--continue", stdin=":sessions\n").stderr
+    listed = [line for line in in_chat.splitlines() if line.startswith("  sess")]
+    assert ["(run)" in line for line in listed] == [False, False, False, True]
+    assert [title for title in titles() if title.endswith("(run)")] == ["first run  (run)"]
+
+
 def test_sessions_are_listed_shown_searched_and_exported(tmp_path: Path) -> None:
     duologue(tmp_path, "run", "/title Sea")
     duologue(tmp_path, "run", "/think of the sea")

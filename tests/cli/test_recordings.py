@@ -1,8 +1,9 @@
-"""`--record`, and what `duologue sessions` makes of recordings."""
+"""`--record`, and the recordings that `duologue trace` lists, searches and deletes."""
 
 from __future__ import annotations
 
 import json
+import os
 import stat
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from duologue.recording.reader import read_recording
-from tests.cli.program import ODD_AGENT, duologue, terminal
+from tests.cli.program import duologue, terminal
 from tests.recording.canaries import Canaries
 
 
@@ -25,53 +26,89 @@ def test_a_run_is_recorded_in_the_file_that_is_named(tmp_path: Path) -> None:
     assert (ended.returncode, again.returncode) == (0, 0)
     assert "recording" not in ended.stderr
     assert stat.S_IMODE((tmp_path / "kept.acp").stat().st_mode) == 0o600
-    shown = duologue(tmp_path, "sessions", "show", "kept.acp")
-    assert shown.returncode == 0
-    assert shown.stdout.startswith("# /echo to be kept\n")
-    assert shown.stdout.index("to be kept") < shown.stdout.index("# /echo one more")
+    prompts = duologue(tmp_path, "trace", "show", "kept.acp", "--kind", "request", "--full").stdout
+    assert prompts.index("to be kept") < prompts.index("one more")
 
 
-def test_a_recording_without_a_name_is_listed_shown_searched_and_exported(tmp_path: Path) -> None:
+def test_a_recording_without_a_name_is_listed_shown_and_searched(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "run", "/echo of the sea", "--record")
     (path,) = _recordings(tmp_path)
     assert ended.stderr.startswith(f"recording to {path}\n")
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
-    listed = [json.loads(line) for line in duologue(tmp_path, "sessions", "--json").stdout.splitlines()]
-    assert [each.get("recording") for each in listed] == [None, str(path)]
-    assert (listed[1]["cwd"], listed[1]["title"]) == (str(tmp_path), "/echo of the sea")
-    only = duologue(tmp_path, "sessions", "--recordings")
-    assert only.stdout.startswith(f"{path.name}  20")
-    assert only.stdout.count("\n") == 1
-    found = duologue(tmp_path, "sessions", "search", "OF THE SEA", "--recordings")
-    assert found.stdout.startswith(f"{path.name}: /echo of the sea\n")
-    both = duologue(tmp_path, "sessions", "search", "of the sea")
-    assert both.stdout.endswith(found.stdout)
-    assert both.stdout.count("\n") == 2 * found.stdout.count("\n")
-    for name in (path.name, path.stem, str(path)):
-        assert "## You\n\n/echo of the sea\n" in duologue(tmp_path, "sessions", "show", name).stdout
-    assert "of the sea" in duologue(tmp_path, "sessions", "show", path.name[:-6], "--recordings").stdout
-    duologue(tmp_path, "sessions", "export", path.name, "--json", "-o", "sea.jsonl")
-    exported = [json.loads(line) for line in (tmp_path / "sea.jsonl").read_text().splitlines()]
-    assert [item["role"] for item in exported] == ["user", "agent"]
+    (listed,) = map(json.loads, duologue(tmp_path, "trace", "list", "--json").stdout.splitlines())
+    assert listed["recording"] == str(path)
+    assert (listed["format"], listed["cwd"], listed["title"]) == (1, str(tmp_path), "/echo of the sea")
+    assert listed["bytes"] == path.stat().st_size
+    for words in (("trace",), ("trace", "list")):
+        shown = duologue(tmp_path, *words)
+        assert shown.stdout.startswith(f"{path.name}  20")
+        assert shown.stdout.endswith("/echo of the sea\n")
+        assert shown.stdout.count("\n") == 1
+    found = duologue(tmp_path, "trace", "search", "OF THE SEA")
+    assert found.stdout == f"{path.name}: /echo of the sea\n{path.name}: You said: of the sea\n"
+    hits = [json.loads(line) for line in duologue(tmp_path, "trace", "search", "sea", "--json").stdout.splitlines()]
+    assert [hit["line"] for hit in hits] == ["/echo of the sea", "You said: of the sea"]
+    assert duologue(tmp_path, "trace", "search", "of the lake").returncode == 1
+    for name in (path.name, path.stem, path.name[:-6], str(path)):
+        assert "/echo of the sea" in duologue(tmp_path, "trace", name, "--full").stdout
+
+
+def test_the_beginning_of_several_names_is_refused(tmp_path: Path) -> None:
+    for prompt in ("one", "two"):
+        duologue(tmp_path, "run", prompt, "--record")
+    ended = duologue(tmp_path, "trace", "show", "20")
+
+    assert ended.returncode == 2
+    assert "2 recordings begin with '20': 20" in ended.stderr
+    assert duologue(tmp_path, "trace", "show", "nothing").stderr == (
+        "duologue: [Errno 2] No such file or directory: 'nothing'\n"
+    )
 
 
 def test_recordings_of_here_are_those_of_this_directory(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
+    duologue(tmp_path, "run", "/echo hello", "--record")
+
+    for words in (("list",), ("search", "hello"), ("prune", "--older-than", "0.000001", "--dry-run")):
+        assert duologue(tmp_path, "trace", *words, "--this-directory", cwd=other).stdout == ""
+        assert duologue(tmp_path, "trace", *words, "--this-directory").stdout.count("\n") >= 1
+
+
+def test_recordings_are_deleted_by_name_and_by_age(tmp_path: Path) -> None:
+    for prompt in ("one", "two", "three"):
+        duologue(tmp_path, "run", prompt, "--record")
+    old, new, deleted = _recordings(tmp_path)
+    week = 7 * 86_400
+    os.utime(old, (old.stat().st_atime, old.stat().st_mtime - week))
+    (tmp_path / "notes.md").write_text("mine")
+
+    assert duologue(tmp_path, "trace", "delete", deleted.name).stdout == f"{deleted}\n"
+    refused = duologue(tmp_path, "trace", "delete", new.name, "notes.md")
+    assert (refused.returncode, refused.stderr) == (2, "duologue: notes.md is not a recording\n")
+    dry = duologue(tmp_path, "trace", "prune", "--older-than", "6", "--dry-run")
+    assert dry.stdout.startswith(old.name)
+    assert _recordings(tmp_path) == [old, new]
+    assert duologue(tmp_path, "trace", "prune", "--older-than", "6").stdout == f"{old}\n"
+    assert _recordings(tmp_path) == [new]
+
+
+def test_sessions_names_the_command_that_reads_recordings(tmp_path: Path) -> None:
     duologue(tmp_path, "run", "hello", "--record")
-
-    assert duologue(tmp_path, "sessions", "--this-directory", "--recordings", cwd=other).stdout == ""
-    assert duologue(tmp_path, "sessions", "--this-directory", "--recordings").stdout.count("\n") == 1
-
-
-def test_recordings_are_listed_also_if_the_agent_lists_nothing(tmp_path: Path) -> None:
-    duologue(tmp_path, "run", "hello", "--record")
-    ended = duologue(tmp_path, "sessions", "--", *ODD_AGENT, "plain")
-
-    assert ended.returncode == 2
-    assert ended.stdout.startswith(_recordings(tmp_path)[0].name)
-    assert "cannot list its sessions" in ended.stderr
+    duologue(tmp_path, "run", "hello", "--record", "my run.acp")
+    (path,) = _recordings(tmp_path)
+    answers = {
+        ("--recordings",): "recordings are read by `duologue trace`: `duologue trace list`",
+        ("search", "a b", "--recordings"): "recordings are read by `duologue trace`: `duologue trace search 'a b'`",
+        ("show", path.name[:20]): f"{path.name[:20]} is a recording: `duologue trace show {path.name[:20]}`",
+        ("delete", "my run.acp"): "my run.acp is a recording: `duologue trace delete 'my run.acp'`",
+    }
+    for words, answer in answers.items():
+        ended = duologue(tmp_path, "sessions", *words)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"duologue: {answer}\n")
+    assert path.exists()
+    assert path.name not in duologue(tmp_path, "sessions").stdout
 
 
 def test_a_chat_is_recorded(tmp_path: Path) -> None:
@@ -113,7 +150,7 @@ def test_a_wrong_command_line_leaves_no_recording(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_a_recording_cannot_be_shown(tmp_path: Path) -> None:
     (tmp_path / "else.acp").write_text("{}\n")
-    ended = duologue(tmp_path, "sessions", "show", "else.acp")
+    ended = duologue(tmp_path, "trace", "show", "else.acp")
 
     assert (ended.returncode, ended.stderr) == (2, "duologue: else.acp is not a recording\n")
 

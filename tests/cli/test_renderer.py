@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,10 @@ import pytest
 from duologue.cli.chat.local_commands import mentioned_files
 from duologue.cli.console.diff import diff_lines
 from duologue.cli.console.form_prompt import read_value
+from duologue.cli.console.subagent_view import SubagentView
+from duologue.conversation.content import TextContent
 from duologue.conversation.updates import FileChange
+from duologue.events import Message, Subagent, Text
 from tests.cli.program import duologue
 
 PROMPTS_AND_OUTPUT = {
@@ -31,6 +36,73 @@ def test_every_kind_of_event_is_shown_on_stderr(tmp_path: Path) -> None:
     assert ended.returncode == 0
     assert [prompt for prompt, shown in PROMPTS_AND_OUTPUT.items() if shown not in ended.stderr] == []
     assert [prompt for prompt, shown in PROMPTS_AND_OUTPUT.items() if shown in ended.stdout] == []
+
+
+SCOUT = """
+import duologue
+from duologue.conversation.content import TextContent
+from duologue.conversation.updates import MessageChunk, SubagentUpdate, ToolCallUpdate
+
+agent = duologue.Agent("scout", unstable=True)
+
+@agent.on_prompt
+async def prompt(turn):
+    await turn.update(SubagentUpdate(session_id="c", title="Scout", state={"state": "running"}))
+    tool = ToolCallUpdate(is_new=True, tool_call_id="t", title="List", kind="search", status="in_progress")
+    await turn.session.update_subagent("c", tool)
+    for message_id, text in (("m", "one\\ntwo\\nth"), ("m", "ree\\nfour\\n\\x1b[2Jfive"), ("n", "six")):
+        chunk = MessageChunk(role="agent", content=TextContent(text), message_id=message_id)
+        await turn.session.update_subagent("c", chunk)
+    await turn.update(SubagentUpdate(session_id="c", state={"state": "idle", "stopReason": "end_turn"}))
+    await turn.say("Done.")
+
+agent.run()
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "chat"])
+@pytest.mark.parametrize("is_verbose", [False, True])
+def test_the_text_of_a_subagent_is_shown_after_its_name(tmp_path: Path, command: str, is_verbose: bool) -> None:
+    (tmp_path / "scout.py").write_text(SCOUT)
+    flags = ["--verbose"] if is_verbose else []
+    given = ["go"] if command == "run" else []
+    agent = ["--", sys.executable, "scout.py"]
+    ended = duologue(tmp_path, command, *flags, *given, *agent, stdin="" if command == "run" else "go\n")
+
+    rest = ["four", "\\x1b[2Jfive"] if is_verbose else ["… 2 more lines; --verbose shows them"]
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("  Scout | ")]
+    expected = ["search: List", "one", "two", "three", *rest, "six"]
+    assert lines == [f"  Scout | {line}" for line in expected]
+    assert "Done." in ended.stdout
+    assert "two" not in ended.stdout
+
+
+def test_json_has_the_events_of_a_subagent_apart_from_those_of_the_agent(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "run", "--json", "/subagent")
+
+    events = [json.loads(line) for line in ended.stdout.splitlines()]
+    started = next(event for event in events if event["event"] == "Subagent")
+    inside = [event for event in events if event["event"] == "SubagentEvent"]
+    assert {event["session_id"] for event in inside} == {started["session_id"]}
+    assert [event["text"][:6] for event in inside if event["type"] == "Text"] == ["I see "]
+    assert all(event["raw"] for event in inside)
+
+
+def test_lines_begun_and_whole_messages_of_two_subagents_are_not_mixed(tmp_path: Path) -> None:
+    view = SubagentView(tmp_path, is_verbose=False)
+    view.rename(Subagent(session_id="a", title="Ann\x1b"))
+    assert view.lines("a", Text(text="begun", message_id="1")) == []
+    assert view.lines("b", Text(text="2 * " * 1000, message_id="1"))[0].startswith("  b | 2 * 2")
+    assert view.lines("a", Subagent(session_id="b", title="Bob")) == []
+    assert view.lines("b", Message(role="agent", content=[TextContent("x\ny")], message_id="2")) == [
+        "  Bob | x",
+        "  Bob | y",
+    ]
+    assert view.lines("b", Message(role="user", content=[TextContent("no")], message_id="3")) == []
+    assert view.rest() == ["  Ann\\x1b | begun"]
+    assert view.lines("a", Message(role="agent", content=[TextContent("whole")], message_id="1")) == [
+        "  Ann\\x1b | whole"
+    ]
 
 
 def test_background_tasks_are_listed_and_stopped_by_number(tmp_path: Path) -> None:

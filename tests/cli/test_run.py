@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from duologue import connect
 from duologue.cli.main import main
 from tests.cli.program import ODD_AGENT, PROGRAM, duologue, environment
 
@@ -413,7 +414,7 @@ def test_the_timeout_covers_the_start_and_an_agent_that_never_ends(tmp_path: Pat
 
     assert ended.returncode == 6
     assert "the agent did not finish within 1.5 s" in ended.stderr
-    assert time.monotonic() - began < 12
+    assert time.monotonic() - began < 40
 
 
 def test_an_agent_that_ignores_ctrl_c_is_abandoned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -425,7 +426,7 @@ def test_an_agent_that_ignores_ctrl_c_is_abandoned(monkeypatch: pytest.MonkeyPat
             os.kill(os.getpid(), signal.SIGINT)
             out.read()
 
-    monkeypatch.setattr("duologue.client.agent.CANCEL_SECONDS", 0.1)
+    monkeypatch.setitem(connect.__kwdefaults__ or {}, "cancel_timeout", 0.1)
     console = threading.Thread(target=interrupt)
     console.start()
     with open(writing, "w") as out:

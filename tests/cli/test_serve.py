@@ -151,7 +151,7 @@ async def test_a_stop_signal_lets_a_running_turn_end(tmp_path: Path) -> None:
 async def test_no_process_is_left(tmp_path: Path) -> None:
     async with served(tmp_path, "--", sys.executable, "-c", _SLEEPER, str(tmp_path / "pid")) as server:
         with pytest.raises(InitializeTimeout):
-            async with connect(server.url, startup_timeout=1):
+            async with connect(server.url, startup_timeout=5):
                 pass
         await server.stop()
 

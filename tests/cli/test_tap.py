@@ -51,6 +51,15 @@ def _random_stream(seed: int) -> bytes:
     return b"\n".join(lines)
 
 
+def test_a_line_says_that_an_existing_recording_is_appended_to(tmp_path: Path) -> None:
+    (tmp_path / "run.acp").touch()
+    first = _tap(tmp_path, "-o", "run.acp", "--", *ECHO, stdin=b"{}\n")
+    second = _tap(tmp_path, "-o", "run.acp", "--", *ECHO, stdin=b"[]\n")
+
+    assert (first.stderr, second.stderr) == (b"", b"duologue tap: run.acp exists; appending to it\n")
+    assert _frames(tmp_path / "run.acp", "to_agent") == [b"{}", b"[]"]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_every_byte_passes_in_both_directions(tmp_path: Path, seed: int) -> None:
     stream = _random_stream(seed)

@@ -17,6 +17,7 @@ from duologue.cli.error_report import next_step
 from duologue.cli.exit_codes import UsageError
 from duologue.cli.mcp_servers import mcp_servers
 from duologue.cli.permissions import permissions_for
+from duologue.cli.recordings import own_patterns
 from duologue.cli.targets import lock_for, name_of, target_of, versions_for
 from duologue.client.agent import RemoteAgent
 from duologue.client.auth import AuthOptions
@@ -30,7 +31,14 @@ from duologue.client.services.workspace import Workspace
 from duologue.client.session import ClientSession
 from duologue.client.target import AgentTarget, Target
 from duologue.config.recordings import new_recording
-from duologue.config.sessions import OpenedSession, opened_sessions, save_session, save_title, session_named
+from duologue.config.sessions import (
+    OpenedSession,
+    opened_sessions,
+    save_continued,
+    save_session,
+    save_title,
+    session_named,
+)
 from duologue.config.sessions import save_usage as save_session_usage
 from duologue.conversation.session_setup import McpServer, SessionInfo
 from duologue.errors import DuologueError, InvalidParams, MethodNotFound, ResourceNotFound
@@ -69,7 +77,7 @@ async def connect_from_args(
     parse_key_values(arguments.set, "--set")
     target, env = target_of(arguments), parse_key_values(arguments.env, "--env")
     permissions = permissions_for(arguments, on_request, on_denied, on_decision, on_rejected)
-    with _recorder(arguments.record) as recorders, _start_notice(arguments) as is_started:
+    with _recorder(arguments.record, env) as recorders, _start_notice(arguments) as is_started:
         async with connect(
             _warm(target, env, on_stderr, arguments) if getattr(arguments, "warm", False) else target,
             permissions=permissions,
@@ -117,7 +125,7 @@ def _start_notice(arguments: argparse.Namespace) -> Generator[Callable[[], None]
 
 
 @contextlib.contextmanager
-def _recorder(named: str | None) -> Generator[tuple[Recorder, ...]]:
+def _recorder(named: str | None, env: dict[str, str]) -> Generator[tuple[Recorder, ...]]:
     """Open the recorder that `--record` asks for, if any; without a file name, print the path of the new file.
 
     Raises:
@@ -127,7 +135,7 @@ def _recorder(named: str | None) -> Generator[tuple[Recorder, ...]]:
         yield ()
         return
     try:
-        recorder = Recorder(named or new_recording())
+        recorder = Recorder(named or new_recording(), patterns=own_patterns(), env=env)
     except OSError as error:
         raise UsageError(f"--record {error.filename or named}: {error.strerror}") from None
     if not named:
@@ -181,7 +189,7 @@ async def open_session(
             return await new_session(agent, arguments)
         try:
             session = await reopen_session(agent, wanted, arguments.cwd, servers, is_replayed=is_replayed)
-            restore_usage(session, arguments)
+            restore_saved(session, arguments)
             return session
         except ResourceNotFound:
             if arguments.name is None:
@@ -201,9 +209,11 @@ async def new_session(agent: RemoteAgent, arguments: argparse.Namespace) -> Clie
 
 
 def _save(arguments: argparse.Namespace, session_id: str) -> None:
-    cwd = str(Path(arguments.cwd).resolve())
+    cwd, name = str(Path(arguments.cwd).resolve()), arguments.name
+    is_run = arguments.command == "run" and name is None
+    opened = OpenedSession(agent=name_of(arguments), cwd=cwd, session_id=session_id, name=name, is_run=is_run)
     try:
-        save_session(OpenedSession(agent=name_of(arguments), cwd=cwd, session_id=session_id, name=arguments.name))
+        save_session(opened)
     except OSError as error:
         if arguments.name is not None:
             raise UsageError(f"-s {arguments.name}: the name cannot be saved: {error}") from None
@@ -216,8 +226,10 @@ def save_prompt(session: ClientSession, arguments: argparse.Namespace, prompt: s
             save_title(name_of(arguments), session.id, prompt)
 
 
-def restore_usage(session: ClientSession, arguments: argparse.Namespace) -> None:
-    """Count on from the usage that earlier programs have saved for a session."""
+def restore_saved(session: ClientSession, arguments: argparse.Namespace) -> None:
+    """Count on from the usage that earlier programs have saved for a session, which is continued now."""
+    with contextlib.suppress(OSError):
+        save_continued(name_of(arguments), session.id)
     known = opened_sessions(name_of(arguments)).get(session.id)
     if known is not None and (state := known.usage_state) is not None:
         session.restore_usage(state)
@@ -277,6 +289,14 @@ def with_titles(known: Sequence[SessionInfo], arguments: argparse.Namespace) -> 
     opened = opened_sessions(name_of(arguments))
     titles = {session_id: each.title for session_id, each in opened.items()}
     return [each if each.title else replace(each, title=titles.get(each.session_id)) for each in known]
+
+
+def runs_last(known: Sequence[SessionInfo], arguments: argparse.Namespace) -> list[tuple[SessionInfo, str]]:
+    """Return the sessions, newest first, those of a single `run` after the others; with `(run)` for each of those."""
+    runs = {session_id for session_id, each in opened_sessions(name_of(arguments)).items() if each.is_run}
+    newest = sorted(with_titles(known, arguments), key=lambda info: info.updated_at or "", reverse=True)
+    marked = [(info, "(run)" if info.session_id in runs else "") for info in newest]
+    return sorted(marked, key=lambda each: bool(each[1]))
 
 
 def _is_same_directory(one: str, other: str | Path) -> bool:

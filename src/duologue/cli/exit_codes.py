@@ -32,6 +32,7 @@ class ExitCode(IntEnum):
     PROTOCOL = 8, "the agent violated the protocol, or supports no common version of it"
     EMPTY_ANSWER = 9, "the turn ended, but the agent sent no answer"
     CHANGED = 10, "an installed agent differs from the lock file (`duologue agents probe`)"
+    HARNESS = 11, "the checker itself failed, so that the check proves nothing (`duologue check`)"
     INTERRUPTED = 130, "interrupted with Ctrl-C, or cancelled"
     BROKEN_PIPE = 141, "stdout was closed by the reader (broken pipe)"
 

@@ -12,6 +12,7 @@ from importlib import import_module
 from duologue.cli.console.safe_output import protect_streams
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.parser import make_parser
+from duologue.cli.parsers.recordings import with_default_subcommand
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Numbers of the errors of a disk that takes nothing more."""
@@ -20,8 +21,9 @@ FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WRONG = {
     "connect": "connect needs either a URL or a command after `--`",
     "tap": "tap needs a command after `--`, or `--agent NAME|URL`",
+    "trace": "replay --as client needs a command after `--`, or `--agent NAME|URL`; --as agent accepts neither",
     "dev": "dev needs a Python file, MODULE:NAME, or a command after `--`",
-    "agent": "`--scenario` and `--dialect` cannot be combined: a scenario is sent exactly as its file says",
+    "agent": "`--dialect` cannot be combined with `--scenario` or `--profile`, which are sent as they are",
     "run": "give either a prompt or `-f FILE`, not both",
 }
 """Wrong combinations of arguments of each command."""
@@ -35,6 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     own, command_line = (given[: given.index("--")], given[given.index("--") + 1 :]) if "--" in given else (given, [])
     if own[:1] == ["help"]:
         own = [*own[1:3], "--help"]
+    elif own == ["version"]:
+        own = ["--version"]
+    own = with_default_subcommand(own, commands["trace"])
     if own and not own[0].startswith("-") and own[0] not in commands:
         from duologue.cli.mistakes import unknown_command
 
@@ -93,7 +98,10 @@ def _report(error: Exception) -> ExitCode:
 
 def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:
     """Describe a wrong combination of arguments; None if they fit together."""
-    takes_agent = chosen.command in ("run", "chat", "serve", "sessions", "tap")
+    action = getattr(chosen, "action", None)
+    is_replay = bool(action == "replay")
+    is_checked = chosen.command == "check" and action in ("agent", "client")
+    takes_agent = chosen.command in ("run", "chat", "serve", "sessions", "tap", "proxy") or is_replay or is_checked
     if has_command and not takes_agent and chosen.command not in ("connect", "dev"):
         return f"{chosen.command} accepts no command after `--`"
     if has_command and not chosen.command_line:
@@ -107,8 +115,9 @@ def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:
     wrong = {
         "connect": lambda: (chosen.url is None) != has_command,
         "tap": lambda: chosen.agent is None and not has_command,
+        "trace": lambda: is_replay and (chosen.agent is None and not has_command) is (chosen.side == "client"),
         "dev": lambda: chosen.source is None and not has_command,
-        "agent": lambda: chosen.scenario is not None and chosen.dialect is not None,
+        "agent": lambda: chosen.dialect is not None and (chosen.scenario or chosen.profile) is not None,
         "run": lambda: chosen.prompt is not None and chosen.prompt_file is not None,
     }
     return WRONG[chosen.command] if chosen.command in wrong and wrong[chosen.command]() else None

@@ -14,8 +14,16 @@ from duologue.config.agents import KNOWN_COMMANDS
 from duologue.suggestion import suggestion
 from duologue.transports.process.command import program_name
 
-INSTEAD = {"--model": "--set model={}", "--yolo": "--yes", "-y": "--yes", "-m": "--set model={}"}
-"""Options of other programs, and what takes their place."""
+INSTEAD = {
+    "--model": "--set model={NAME}",
+    "-m": "--set model={NAME}",
+    "--yolo": "--yes",
+    "-y": "--yes",
+    "-c": "--continue",
+    "-r": "--session {ID}",
+    "--resume": "--session {ID}",
+}
+"""Options of other programs, and what takes their place; the value that was given goes into the braces."""
 
 CLOSE = 0.7
 """How similar a word must be to a command: `hello` is a prompt, and not `help`."""
@@ -55,9 +63,10 @@ def unknown_arguments(own: Sequence[str], command: str | None, rest: Sequence[st
         return f"{shown}; put the prompt in quotes: `{_line(['run', ' '.join(prompt)])}`"
     option, _, value = rest[0].partition("=")
     if option in INSTEAD:
-        given = value or (rest[1] if len(rest) > 1 else "NAME")
-        return f"{shown}; the option is `{INSTEAD[option].format(shlex.quote(given))}`"
-    near = next(filter(None, (suggestion(word, options) for word in rest if word.startswith("-"))), "")
+        given = value or (rest[1] if len(rest) > 1 else "")
+        meant = re.sub(r"\{(\w+)\}", lambda name: shlex.quote(given or name[1]), INSTEAD[option])
+        return f"{shown}; the option is `{meant}`"
+    near = next(filter(None, (suggestion(word, options) for word in rest if word.startswith("--"))), "")
     see = f"; see `{_line([*([] if command is None else [command]), '--help'])}`"
     return f"{shown}{near or see}"
 

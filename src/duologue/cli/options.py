@@ -108,7 +108,7 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="",
         metavar="FILE",
-        help="record every message in this file, without secrets (default: a new file for `duologue sessions`)",
+        help="record every message in this file, without secrets (default: a new file for `duologue trace`)",
     )
 
 

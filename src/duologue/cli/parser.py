@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from textwrap import fill
 
 import duologue
-from duologue.cli.agents_parser import add_agents
 from duologue.cli.exit_codes import ExitCode
 from duologue.cli.options import (
     DIALECTS,
@@ -28,7 +27,10 @@ from duologue.cli.options import (
     add_stderr_option,
     days,
 )
-from duologue.cli.recording_parser import add_tap, add_trace
+from duologue.cli.parsers.agents import add_agents
+from duologue.cli.parsers.check import add_check
+from duologue.cli.parsers.proxy import add_proxy
+from duologue.cli.parsers.recordings import add_tap, add_trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,6 +94,8 @@ def _make() -> tuple[argparse.ArgumentParser, Commands]:
     _add_serve(commands)
     _add_connect(commands)
     add_tap(commands)
+    add_proxy(commands)
+    add_check(commands)
     add_trace(commands)
     _add_sessions(commands)
     add_agents(commands)
@@ -192,7 +196,9 @@ def _add_agent(commands: Commands) -> None:
         description="Run an agent that needs no model and shows every feature of the protocol on demand. Start it from "
         "an editor, or pipe JSON lines into it; the prompt `/help` lists its commands.",
     )
-    agent.add_argument("--scenario", metavar="FILE", help="play a scripted conversation (TOML or YAML)")
+    played = agent.add_mutually_exclusive_group()
+    played.add_argument("--scenario", metavar="FILE", help="play a scripted conversation (TOML or YAML)")
+    played.add_argument("--profile", metavar="NAME", help="play the habits of a published agent, such as gemini")
     agent.add_argument("--sessions", metavar="DIR", help="store sessions here (default: the user's data directory)")
     agent.add_argument("--login", action="store_true", help="require a login before sessions can be opened")
     agent.add_argument("--v2", action="store_true", help="offer version 2 of the protocol (a draft), too")
@@ -275,9 +281,10 @@ def _add_connect(commands: Commands) -> None:
 def _add_sessions(commands: Commands) -> None:
     sessions = commands.add_parser(
         "sessions",
-        help="list, show, search, export and delete sessions and recordings",
-        description="Read or delete the sessions an agent has stored, and recordings made with `--record`. "
-        f"{WHICH_AGENT} `search` exits with 1 if it finds nothing. `delete` and `prune` ask nothing.",
+        help="list, show, search, export and delete the sessions that an agent has stored",
+        description=f"Read or delete the sessions that an agent has stored. {WHICH_AGENT} (Recordings, made with "
+        "`--record`, are read by `duologue trace`.) `search` exits with 1 if it finds nothing. "
+        "`delete` and `prune` ask nothing.",
         epilog="examples: duologue sessions search 'import cycle' --this-directory; "
         "duologue sessions prune --older-than 30 --dry-run",
     )
@@ -292,9 +299,9 @@ def _add_sessions(commands: Commands) -> None:
         "what",
         nargs="?",
         metavar="ID|TEXT",
-        help="session or recording id (a unique prefix is enough), or the text to search for",
+        help="session id (a unique prefix is enough), or the text to search for",
     )
-    sessions.add_argument("--recordings", action="store_true", help="only recordings; start no agent")
+    sessions.add_argument("--recordings", action="store_true", help=argparse.SUPPRESS)
     sessions.add_argument("--older-than", type=days, metavar="DAYS", help="prune: age of what is deleted")
     sessions.add_argument("--dry-run", action="store_true", help="prune: only list what would be deleted")
     sessions.add_argument("--this-directory", action="store_true", help="only sessions of this directory")

@@ -1,66 +1,59 @@
-"""Read recordings for `duologue sessions`."""
+"""Find the user's recordings for `duologue trace`, and the patterns of what is removed from new ones."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from duologue.cli.exit_codes import UsageError
-from duologue.client.recorded_sessions import RecordedSession, recorded_sessions
-from duologue.config.recordings import SUFFIX, find_recordings
-from duologue.conversation.items import Message
-from duologue.conversation.session_setup import SessionInfo
+from duologue.config.recordings import configured_patterns, find_recordings
+from duologue.errors import StartError
+from duologue.trace.digest import RecordingDigest, digest_of
 
 
-def known_recordings(cwd: str | None) -> dict[str, tuple[Path, SessionInfo]]:
-    """Return the recordings in the data directory by name, newest first; only those made in `cwd`, if given."""
-    found = {path.name: (path, _info_of(path)) for path in find_recordings()}
-    return {name: (path, info) for name, (path, info) in found.items() if cwd is None or info.cwd == cwd}
+class KnownRecording(NamedTuple):
+    """A recording of the data directory.
+
+    Attributes:
+        path: The file.
+        updated_at: When it was last written: UTC, ISO 8601.
+        bytes: Size of the file.
+        digest: What it is about; empty if the file cannot be read.
+    """
+
+    path: Path
+    updated_at: datetime
+    bytes: int
+    digest: RecordingDigest
 
 
-def named_recording(wanted: str) -> Path | None:
-    """Return the recording with exactly this path, or this name in the data directory, with or without suffix."""
-    path = Path(wanted)
-    if path.suffix == SUFFIX and path.is_file():
-        return path
-    return next((path for path in find_recordings() if wanted in (path.name, path.stem)), None)
-
-
-def read(path: Path) -> list[tuple[SessionInfo, RecordedSession]]:
-    """Return the sessions of a recording.
+def own_patterns() -> list[str]:
+    """Return the regular expressions of secrets of the configuration file.
 
     Raises:
-        UsageError: It cannot be read.
+        UsageError: The file cannot be read, or one of them cannot be used.
     """
     try:
-        sessions = recorded_sessions(path)
-    except (OSError, ValueError) as error:
+        return configured_patterns()
+    except StartError as error:
         raise UsageError(str(error)) from None
-    updated_at = _modified_at(path)
-    return [(_info(session.session_id, session, updated_at), session) for session in sessions]
 
 
-def _info_of(path: Path) -> SessionInfo:
-    """Return the list entry of a recording: its name, and the directory and first prompt of its first session."""
+def known_recordings(cwd: Path | None = None) -> list[KnownRecording]:
+    """Return the recordings of the data directory, newest first; only those made in `cwd`, if given."""
+    found = [known for path in find_recordings() if (known := _known(path)) is not None]
+    return [known for known in found if cwd is None or known.digest.cwd == str(cwd)]
+
+
+def _known(path: Path) -> KnownRecording | None:
+    """Return a recording with what is known about it; None if it was deleted meanwhile."""
     try:
-        first = next(iter(recorded_sessions(path, prompts=1)), None)
-        updated_at = _modified_at(path)
+        state = path.stat()
+    except OSError:
+        return None
+    try:
+        digest = digest_of(path)
     except (OSError, ValueError):
-        first, updated_at = None, None
-    return _info(path.name, first, updated_at)
-
-
-def _info(session_id: str, session: RecordedSession | None, updated_at: str | None) -> SessionInfo:
-    if session is None:
-        return SessionInfo(session_id=session_id, cwd="", updated_at=updated_at)
-    title = session.transcript.title or _first_prompt(session)
-    return SessionInfo(session_id=session_id, cwd=session.cwd, title=title, updated_at=updated_at)
-
-
-def _modified_at(path: Path) -> str:
-    return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
-
-
-def _first_prompt(session: RecordedSession) -> str | None:
-    prompts = (item.text for item in session.transcript.items if isinstance(item, Message) and item.role == "user")
-    return next((prompt.strip().partition("\n")[0] for prompt in prompts if prompt.strip()), None)
+        digest = RecordingDigest()
+    return KnownRecording(path, datetime.fromtimestamp(state.st_mtime, UTC), state.st_size, digest)

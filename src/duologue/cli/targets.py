@@ -7,15 +7,18 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from duologue.cli.exit_codes import UsageError
 from duologue.client.target import BUILTIN, Target
 from duologue.config.agents import NamedAgent, find_agents
-from duologue.errors import CommandNotFound
+from duologue.errors import CommandNotFound, StartError
 from duologue.transports.process.command import split_command
 from duologue.transports.remote.url import is_remote
+
+if TYPE_CHECKING:
+    from duologue.transports.remote.factory import RemoteFactory
 
 PACE_SECONDS = "0.7"
 """Pause between the steps of the built-in agent's tour when a person watches."""
@@ -122,6 +125,23 @@ def remote_config(config: Mapping[str, Any], arguments: argparse.Namespace) -> M
     elif getattr(arguments, "ca", None):
         changed["ca"] = arguments.ca
     return changed
+
+
+def remote_factory(target: Target) -> RemoteFactory:
+    """Return what opens connections to a remote agent.
+
+    Raises:
+        UsageError: The target is no URL that can be used.
+    """
+    from duologue.transports.remote.factory import RemoteFactory  # not needed for agents on this machine
+
+    try:
+        remote = RemoteFactory.of(target)
+    except StartError as error:
+        raise UsageError(str(error)) from None
+    if remote is None:
+        raise UsageError("the URL must begin with ws://, wss://, http:// or https://")
+    return remote
 
 
 def name_of(arguments: argparse.Namespace) -> str:

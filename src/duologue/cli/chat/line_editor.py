@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from duologue.cli.console.markdown import Draft
+
+Q = TypeVar("Q")
+T = TypeVar("T")
 
 Offer: TypeAlias = Callable[[str], Iterable[tuple[str, str, str]]]
 """Text before the cursor -> completions: the part to replace, its replacement, a description."""
@@ -76,3 +79,15 @@ class LineEditor(Protocol):
     def suspended(self) -> AbstractAsyncContextManager[None]:
         """Return a context manager in which something else may read from the terminal."""
         ...
+
+
+def asking_alone(
+    editor: LineEditor, ask: Callable[[Q], Coroutine[Any, Any, T]]
+) -> Callable[[Q], Coroutine[Any, Any, T]]:
+    """Return a function that asks while nothing else reads from the terminal."""
+
+    async def ask_alone(question: Q) -> T:
+        async with editor.suspended():
+            return await ask(question)
+
+    return ask_alone

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from duologue.cli.arguments import reopen_session, restore_usage, sessions_here, with_titles
+from duologue.cli.arguments import reopen_session, restore_saved, runs_last, sessions_here
 from duologue.cli.chat.line_editor import LineEditor
 from duologue.cli.chat.local_commands import LOCAL_COMMANDS, help_text, session_line, usage_text
 from duologue.cli.chat.setting_commands import run_setting_command
@@ -21,7 +21,7 @@ from duologue.sanitize import escape_line
 from duologue.suggestion import suggestion
 
 MOST_OFFERED = 20
-"""Sessions that `:resume` offers, the newest first."""
+"""Sessions that `:resume` offers: the newest first, those of a single `run` after the others."""
 
 
 class SessionCommands:
@@ -56,8 +56,8 @@ class SessionCommands:
                 say("".join(lines) or "this agent offers no commands\n")
             case "sessions":
                 lines = (
-                    f"  {escape_line(info.session_id)}  {escape_line(info.title or '')}".rstrip() + "\n"
-                    for info in with_titles(await sessions_here(agent, self._cwd), self._arguments)
+                    f"  {escape_line(info.session_id)}  {escape_line(info.title or '')}  {mark}".rstrip() + "\n"
+                    for info, mark in runs_last(await sessions_here(agent, self._cwd), self._arguments)
                 )
                 say("".join(lines) or "the agent has no stored session of this directory\n")
             case "usage":
@@ -76,7 +76,7 @@ class SessionCommands:
             found = [info for info in await agent.list_sessions() if info.session_id.startswith(wanted)]
         else:
             here = await sessions_here(agent, self._cwd)
-            found = await self._pick_session(session, with_titles(here, self._arguments))
+            found = await self._pick_session(session, runs_last(here, self._arguments))
         if not wanted and not found:
             return session
         if len(found) != 1:
@@ -85,18 +85,21 @@ class SessionCommands:
         if session.is_open and session_id == session.id:
             raise UsageError("this session is already open here")
         session = await reopen_session(agent, session_id, cwd, mcp_servers(self._arguments.mcp), is_replayed=True)
-        restore_usage(session, self._arguments)
+        restore_saved(session, self._arguments)
         return session
 
-    async def _pick_session(self, current: ClientSession, offered: list[SessionInfo]) -> list[SessionInfo]:
-        """Let the user choose one of the newest sessions; return nothing if the user chooses none."""
+    async def _pick_session(self, current: ClientSession, known: list[tuple[SessionInfo, str]]) -> list[SessionInfo]:
+        """Let the user choose one of the first sessions; return nothing if the user chooses none."""
         if not is_interactive():
             raise UsageError("`:resume` needs the id of a session; `:sessions` lists them")
-        newest = sorted(offered, key=lambda info: info.updated_at or "", reverse=True)
-        sessions = [info for info in newest if info.session_id != current.id][:MOST_OFFERED]
+        others = [(info, mark) for info, mark in known if info.session_id != current.id]
+        sessions = [info for info, _ in others[:MOST_OFFERED]]
         if not sessions:
             raise UsageError("the agent has no other session of this directory")
-        names = [session_line(info) for info in sessions]
+        names = [f"{session_line(info)}  {mark}".rstrip() for info, mark in others[:MOST_OFFERED]]
+        if len(others) > len(names):
+            more = len(others) - len(names)
+            say(f"  {more} more are not offered; `:sessions` lists all, `:resume ID` continues one\n")
         say("".join(f"  {number:>2}. {name}\n" for number, name in enumerate(names, 1)))
         async with self._editor.suspended():
             chosen = await Menu(self._reader, names, {}, {"q": "for none"}).choose()

@@ -1,4 +1,4 @@
-"""`duologue agent`: the built-in agent on stdio, or a scripted one that plays a scenario."""
+"""`duologue agent`: the built-in agent on stdio, or one that plays a scenario or the habits of a published agent."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 def agent(arguments: argparse.Namespace) -> int:
-    """Serve the built-in agent, or play the scenario that was given; return the exit code."""
-    if arguments.scenario is not None:
+    """Serve the built-in agent, or play the scenario or profile that was given; return the exit code."""
+    if arguments.scenario is not None or arguments.profile is not None:
         from duologue.testing.scenario import play
 
-        return play(Path(arguments.scenario))
+        return play(Path(arguments.scenario or ""), profile=arguments.profile)
     from duologue.builtin.agent import main
 
     return main(arguments)

@@ -22,7 +22,7 @@ from duologue.cli.arguments import (
     save_prompt,
     save_usage,
 )
-from duologue.cli.chat.line_editor import EditorCallbacks, LineEditor
+from duologue.cli.chat.line_editor import EditorCallbacks, LineEditor, asking_alone
 from duologue.cli.chat.local_commands import completions, mentioned_files
 from duologue.cli.chat.plain_editor import editor_for
 from duologue.cli.chat.queue_commands import QUEUE_COMMANDS, enqueue, queue_lines, run_queue_command
@@ -54,7 +54,6 @@ from duologue.runtime.tasks import TaskScope
 from duologue.sanitize import escape_line
 from duologue.traceback_filter import trim_tracebacks
 
-Q = TypeVar("Q")
 T = TypeVar("T")
 
 LOG_SECONDS = 0.05
@@ -132,8 +131,8 @@ class Chat:
         return ExitCode.OK
 
     async def _connect(self, reader: LineReader | None) -> None:
-        on_request = None if reader is None else self._alone(PermissionPrompt(reader, self._screen).__call__)
-        on_elicit = None if reader is None else self._alone(FormPrompt(reader, self._screen).__call__)
+        on_request = None if reader is None else asking_alone(self._editor, PermissionPrompt(reader, self._screen))
+        on_elicit = None if reader is None else asking_alone(self._editor, FormPrompt(reader, self._screen))
         async with connect_from_args(
             self._arguments,
             self._terminals,
@@ -146,7 +145,7 @@ class Chat:
             on_stderr=self._log,
             observers=(self._wire_view,),
         ) as agent:
-            agent.on_session = self._opened
+            agent.on_session, agent.on_subagent = self._opened, self._opened_subagent
             await self._open(agent)
             self._greet(agent)
             try:
@@ -340,25 +339,25 @@ class Chat:
     def _opened(self, session: ClientSession) -> None:
         session.watch(self._watch)
 
+    def _opened_subagent(self, child: ClientSession) -> None:
+        child.watch(lambda event: self._show(partial(self._screen.show_subagent, child.id, event)))
+
     def _watch(self, event: Event) -> None:
         for shown in self._echo.pass_on(event):
-            if not self._editor.is_prompting:
-                self._screen.show(shown)
-            elif not isinstance(shown, QUIET_EVENTS):
-                self._editor.above(partial(self._show_line, shown))
+            if not self._editor.is_prompting or not isinstance(shown, QUIET_EVENTS):
+                self._show(partial(self._screen.show, shown))
 
-    def _show_line(self, event: Event) -> None:
-        self._screen.show(event)
-        self._screen.pause()
+    def _show(self, show: Callable[[], None]) -> None:
+        """Show an event, on lines of its own above the one that the user is typing if there is one."""
+        if not self._editor.is_prompting:
+            show()
+            return
 
-    def _alone(self, ask: Callable[[Q], Coroutine[Any, Any, T]]) -> Callable[[Q], Coroutine[Any, Any, T]]:
-        """Return a function that asks while nothing else reads from the terminal."""
+        def show_line() -> None:
+            show()
+            self._screen.pause()
 
-        async def ask_alone(question: Q) -> T:
-            async with self._editor.suspended():
-                return await ask(question)
-
-        return ask_alone
+        self._editor.above(show_line)
 
     def _interrupt(self) -> None:
         if self._running_turn is None:

@@ -8,17 +8,15 @@ from pathlib import Path
 
 from duologue.agent.hosting.stdio import serve_stdio
 from duologue.cli.console.safe_output import log_to_stderr, safe
-from duologue.cli.exit_codes import ExitCode, UsageError
-from duologue.cli.targets import remote_config
+from duologue.cli.exit_codes import ExitCode
+from duologue.cli.targets import remote_config, remote_factory
 from duologue.compat.dialects import DIALECTS
 from duologue.compat.transport import DialectAdapter, open_with_dialect
-from duologue.errors import StartError
 from duologue.relay.bridge.auto_bridge import AutoBridge
 from duologue.relay.drain import DrainingRelay
 from duologue.relay.pump import OpenProcess
 from duologue.relay.stdio_proxy import StdioProxy
 from duologue.transports.process.transport import ProcessTransport
-from duologue.transports.remote.factory import RemoteFactory
 
 VERSIONS = {"v1": 1, "v2": 2}
 
@@ -41,10 +39,4 @@ def connect(arguments: argparse.Namespace) -> int:
 def _opener(arguments: argparse.Namespace) -> OpenProcess:
     if arguments.command_line:
         return lambda: ProcessTransport(arguments.command_line, on_stderr=safe(sys.stderr).write_bytes)
-    try:
-        remote = RemoteFactory.of(remote_config({"url": arguments.url}, arguments))
-    except StartError as error:
-        raise UsageError(str(error)) from None
-    if remote is None:
-        raise UsageError("the URL must begin with ws://, wss://, http:// or https://")
-    return remote.open
+    return remote_factory(remote_config({"url": arguments.url}, arguments)).open

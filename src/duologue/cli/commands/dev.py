@@ -7,7 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from duologue.agent.diagnostics.development import VARIABLE
+from duologue.agent.diagnostics.stderr_output import VARIABLE
 from duologue.cli.commands.chat import Chat
 from duologue.cli.console.line_reader import LineReader, is_interactive
 from duologue.cli.console.safe_output import say

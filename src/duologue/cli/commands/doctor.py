@@ -26,6 +26,7 @@ from duologue.client.permissions.rules_file import read_rules
 from duologue.client.target import Target
 from duologue.config.agents import NamedAgent, config_file, find_agents
 from duologue.config.permissions import rules_files
+from duologue.config.recordings import configured_patterns
 from duologue.config.servers import named_servers
 from duologue.config.sessions import saved_usages
 from duologue.errors import (
@@ -47,6 +48,7 @@ EXTRAS = {
     "remote": "agents behind WebSocket and HTTP",
     "http2": "HTTP/2 for remote agents",
     "agents": "installing agents from PyPI",
+    "evals": "statistics of evaluations",
     "pydantic-ai": "the adapter for pydantic-ai",
     "langgraph": "the adapter for LangGraph",
 }
@@ -121,7 +123,8 @@ def _configuration(arguments: argparse.Namespace) -> Iterator[Finding]:
         yield Finding(what="config", state="ok", detail=str(path))
     try:
         named_servers()
-    except ValueError as error:
+        configured_patterns()
+    except (ValueError, StartError) as error:
         yield Finding(what="config", state="broken", detail=str(error), fix=f"correct {path}")
     yield from _rules()
     try:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections import deque
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 from duologue.cli.agent_log import AgentLog, show_line
@@ -151,7 +152,7 @@ class _Run:
                 seconds=arguments.timeout or 0.0,
                 on_stderr=self._log,
             ) as self._agent:
-                self._agent.on_session = self._opened
+                self._agent.on_session, self._agent.on_subagent = self._opened, self._opened_subagent
                 return await self._run_session(self._agent)
 
     async def _run_session(self, agent: RemoteAgent) -> ExitCode:
@@ -204,12 +205,18 @@ class _Run:
             self._shown.opened(session.id, str(session.cwd))
         session.watch(self._watch)
 
-    def _watch(self, event: Event) -> None:
+    def _opened_subagent(self, child: ClientSession) -> None:
+        child.watch(partial(self._watch, child=child))
+
+    def _watch(self, event: Event, child: ClientSession | None = None) -> None:
         is_past = self._is_earlier and (self._session is None or not self._session._prompts.is_prompted)
         if is_past or self._output_error is not None:
             return
-        self._has_answered |= _is_answer(event)
         try:
+            if child is not None:
+                self._shown.show_subagent(child.id, event)
+                return
+            self._has_answered |= _is_answer(event)
             for shown in [event] if self._arguments.json else self._echo.pass_on(event):
                 self._shown.show(shown)
         except OSError as error:

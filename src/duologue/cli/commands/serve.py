@@ -15,6 +15,7 @@ from duologue.agent.hosting.stdio import errors_on_stderr
 from duologue.cli.arguments import parse_key_values
 from duologue.cli.console.safe_output import log_to_stderr, safe
 from duologue.cli.exit_codes import UsageError
+from duologue.cli.recordings import own_patterns
 from duologue.cli.targets import TOKEN_VARIABLE, command_of, target_of
 from duologue.compat.transport import open_with_dialect
 from duologue.relay.backoff import RestartBackoff
@@ -81,7 +82,7 @@ def _app(arguments: argparse.Namespace, address: ServerAddress, token: str | Non
         is_behind_tls=arguments.behind_tls_proxy,
     )
     agents = _agents(_opener(arguments), arguments.shared)
-    return ServerApp(agents if arguments.record is None else _recorded(agents, arguments.record), access, limits)
+    return ServerApp(agents if arguments.record is None else _recorded(agents, arguments), access, limits)
 
 
 def _agents(open_process: OpenProcess, is_shared: bool) -> Callable[[str], Servable]:
@@ -94,22 +95,25 @@ def _agents(open_process: OpenProcess, is_shared: bool) -> Callable[[str], Serva
     return lambda caller: shared.setdefault(caller, SharedProcessRelay(open_process, backoff))
 
 
-def _recorded(agents: Callable[[str], Servable], directory: str) -> Callable[[str], Servable]:
+def _recorded(agents: Callable[[str], Servable], arguments: argparse.Namespace) -> Callable[[str], Servable]:
     """Return a function from caller to agent; each connection is recorded in a file of its own.
 
     Raises:
-        UsageError: The directory cannot be made.
+        UsageError: The directory cannot be made, or the configuration file is wrong.
     """
     from duologue.config.recordings import new_recording
     from duologue.recording.recorder import Recorder
     from duologue.relay.recorded_relay import RecordedRelay
 
-    folder = Path(directory).absolute()
+    folder = Path(arguments.record).absolute()
+    patterns, env = own_patterns(), parse_key_values(arguments.env, "--env")
     try:
         new_recording(folder)
     except OSError as error:
-        raise UsageError(f"--record {directory}: {error.strerror}") from None
-    return lambda caller: RecordedRelay(agents(caller), lambda: Recorder(new_recording(folder)))
+        raise UsageError(f"--record {arguments.record}: {error.strerror}") from None
+    return lambda caller: RecordedRelay(
+        agents(caller), lambda: Recorder(new_recording(folder), patterns=patterns, env=env)
+    )
 
 
 def _opener(arguments: argparse.Namespace) -> OpenProcess:

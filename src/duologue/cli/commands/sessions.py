@@ -1,10 +1,11 @@
-"""`duologue sessions`: read and delete stored sessions of an agent, and recordings."""
+"""`duologue sessions`: read and delete the sessions that an agent has stored."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import contextlib
+import shlex
 import sys
 from collections.abc import AsyncIterator, Generator
 from datetime import UTC, datetime, timedelta
@@ -12,15 +13,15 @@ from pathlib import Path
 
 import msgspec
 
-from duologue.cli.arguments import parse_key_values, sessions_here, with_titles
+from duologue.cli.arguments import parse_key_values, runs_last, sessions_here, with_titles
 from duologue.cli.console.login_prompt import login_advice
 from duologue.cli.console.safe_output import SafeOutput, safe
 from duologue.cli.console.summaries import used_text
 from duologue.cli.exit_codes import ExitCode, UsageError
-from duologue.cli.recordings import known_recordings, named_recording, read
 from duologue.cli.targets import lock_for, name_of, target_of, versions_for
 from duologue.client.agent import RemoteAgent
 from duologue.client.permissions.policy import Permissions
+from duologue.config.recordings import SUFFIX, named_recording
 from duologue.config.sessions import saved_usages
 from duologue.conversation.items import Item, Message, ToolCall
 from duologue.conversation.session_setup import SessionInfo
@@ -54,18 +55,9 @@ def _output(path: str | None) -> Generator[SafeOutput]:
 
 
 async def _run(arguments: argparse.Namespace, out: SafeOutput) -> ExitCode:
+    _refuse_recordings(arguments)
     cwd = _directory(arguments)
-    is_one = arguments.action in ("show", "export", "delete")
-    recording = named_recording(arguments.what) if is_one else None
-    if recording is not None and arguments.action == "delete":
-        recording.unlink()
-        return ExitCode.OK
-    if recording is not None:
-        _show_recording(recording, out, arguments.json)
-        return ExitCode.OK
-    browser = _SessionBrowser(known_recordings(cwd), saved_usages(name_of(arguments)), out, arguments.json)
-    if arguments.recordings:
-        return await browser.run(None, [], arguments)
+    browser = _SessionBrowser(saved_usages(name_of(arguments)), out, arguments.json)
     target = target_of(arguments)
     async with connect(
         target,
@@ -81,12 +73,31 @@ async def _run(arguments: argparse.Namespace, out: SafeOutput) -> ExitCode:
             known = await (agent.list_sessions() if cwd is None else sessions_here(agent, cwd))
         except AuthenticationRequired as error:
             raise AuthenticationRequired(login_advice(agent, error)) from None
-        except MethodNotFound:
-            if not is_one:  # the recordings are there anyway
-                await browser.run(None, [], arguments)
-            raise
-        known.sort(key=lambda info: info.updated_at or "", reverse=True)
-        return await browser.run(agent, with_titles(known, arguments), arguments)
+        marked = runs_last(known, arguments)
+        browser.marks = {info.session_id: mark for info, mark in marked}
+        if arguments.json:  # newest first, for scripts
+            known.sort(key=lambda info: info.updated_at or "", reverse=True)
+            return await browser.run(agent, with_titles(known, arguments), arguments)
+        return await browser.run(agent, [info for info, _ in marked], arguments)
+
+
+def _refuse_recordings(arguments: argparse.Namespace) -> None:
+    """Name the command that does with a recording what is asked for here.
+
+    Raises:
+        UsageError: A recording is meant.
+    """
+    action, wanted = arguments.action, arguments.what or ""
+    if arguments.recordings:
+        options = {"search": shlex.quote(wanted), "prune": f"--older-than {arguments.older_than or 0:g}"}
+        line = f"duologue trace {action} {options.get(action, wanted)}".strip()
+        raise UsageError(f"recordings are read by `duologue trace`: `{line}`")
+    if action not in ("show", "export", "delete"):
+        return
+    with contextlib.suppress(ValueError):  # names of several recordings begin so, and an id of a session may, too
+        path = named_recording(wanted)
+        if path.suffix == SUFFIX and path.is_file():
+            raise UsageError(f"{wanted} is a recording: `duologue trace {action} {shlex.quote(wanted)}`")
 
 
 def _directory(arguments: argparse.Namespace) -> str | None:
@@ -94,22 +105,19 @@ def _directory(arguments: argparse.Namespace) -> str | None:
 
 
 class _SessionBrowser:
-    """Sessions of an agent and recordings, shown as one list."""
+    """Shows and deletes the sessions of an agent.
 
-    def __init__(
-        self,
-        recordings: dict[str, tuple[Path, SessionInfo]],
-        usages: dict[str, SessionUsage],
-        out: SafeOutput,
-        as_json: bool,
-    ) -> None:
-        self._recordings = recordings
+    Attributes:
+        marks: What follows the title of a session, by its id.
+    """
+
+    def __init__(self, usages: dict[str, SessionUsage], out: SafeOutput, as_json: bool) -> None:
         self._usages = usages
         self._out = out
         self._as_json = as_json
+        self.marks: dict[str, str] = {}
 
-    async def run(self, agent: RemoteAgent | None, known: list[SessionInfo], arguments: argparse.Namespace) -> ExitCode:
-        known = [*known, *(info for _, info in self._recordings.values())]
+    async def run(self, agent: RemoteAgent, known: list[SessionInfo], arguments: argparse.Namespace) -> ExitCode:
         match arguments.action:
             case "list":
                 self._list(known)
@@ -126,18 +134,15 @@ class _SessionBrowser:
                 await self._show(agent, _chosen(known, arguments.what))
         return ExitCode.OK
 
-    async def _delete(self, agent: RemoteAgent | None, chosen: list[SessionInfo]) -> ExitCode:
-        """Delete sessions and recordings, and print the id of each that is gone."""
+    async def _delete(self, agent: RemoteAgent, chosen: list[SessionInfo]) -> ExitCode:
+        """Delete sessions, and print the id of each that is gone."""
         code = ExitCode.OK
         for info in chosen:
             try:
-                if info.session_id in self._recordings:
-                    self._recordings[info.session_id][0].unlink(missing_ok=True)
-                elif agent is not None:
-                    await agent.delete_session(info.session_id)
+                await agent.delete_session(info.session_id)
             except MethodNotFound:
                 raise
-            except (RequestError, OSError) as error:
+            except RequestError as error:
                 code = ExitCode.AGENT_ERROR
                 _complain("cannot delete", info, error)
             else:
@@ -147,16 +152,15 @@ class _SessionBrowser:
     def _list(self, known: list[SessionInfo]) -> None:
         for info in known:
             if self._as_json:
-                path = self._recordings.get(info.session_id, (None,))[0]
-                of_file = {} if path is None else {"recording": str(path)}
                 usage = self._usages.get(info.session_id)
                 of_usage = {} if usage is None else {"usage": msgspec.to_builtins(usage)}
-                self._out.write_json({**msgspec.to_builtins(info), **of_file, **of_usage})
+                self._out.write_json({**msgspec.to_builtins(info), **of_usage})
             else:
                 when = escape_line(info.updated_at or "")[:16].replace("T", " ")
                 name, cwd, title = (escape_line(each or "") for each in (info.session_id, info.cwd, info.title))
                 used = f"({text})" if (text := self._usage_text(info)) else ""
-                self._out.write("  ".join(filter(None, [name, f"{when:<16}", cwd, title, used])).rstrip() + "\n")
+                parts = [name, f"{when:<16}", cwd, title, self.marks.get(info.session_id, ""), used]
+                self._out.write("  ".join(filter(None, parts)).rstrip() + "\n")
         if not known and not self._as_json:
             sys.stderr.write("no sessions\n")
 
@@ -164,7 +168,7 @@ class _SessionBrowser:
         usage = self._usages.get(info.session_id)
         return "" if usage is None else escape_line(usage.text)
 
-    async def _search(self, agent: RemoteAgent | None, known: list[SessionInfo], text: str) -> ExitCode:
+    async def _search(self, agent: RemoteAgent, known: list[SessionInfo], text: str) -> ExitCode:
         """Print every line of every session that contains the text, ignoring case."""
         has_hit = False
         for info in known:
@@ -186,23 +190,14 @@ class _SessionBrowser:
         else:
             self._out.write(f"{escape_line(info.session_id)}: {escape_line(line.strip(), 500)}\n")
 
-    async def _show(self, agent: RemoteAgent | None, info: SessionInfo) -> None:
-        if info.session_id in self._recordings:
-            _show_recording(self._recordings[info.session_id][0], self._out, self._as_json)
-        else:
-            items = [item async for item in self._items(agent, info)]
-            _write(self._out, [(info, items, self._usages.get(info.session_id))], self._as_json)
+    async def _show(self, agent: RemoteAgent, info: SessionInfo) -> None:
+        items = [item async for item in self._items(agent, info)]
+        _write(self._out, info, items, self._usages.get(info.session_id), self._as_json)
 
-    async def _items(self, agent: RemoteAgent | None, info: SessionInfo) -> AsyncIterator[Item]:
-        if info.session_id in self._recordings:
-            with contextlib.suppress(UsageError):  # skip an unreadable recording
-                for _, recorded in read(self._recordings[info.session_id][0]):
-                    for item in recorded.transcript.items:
-                        yield item
-        elif agent is not None:
-            async with await agent.load_session(info.session_id, info.cwd) as session:
-                for item in session.transcript.items:
-                    yield item
+    async def _items(self, agent: RemoteAgent, info: SessionInfo) -> AsyncIterator[Item]:
+        async with await agent.load_session(info.session_id, info.cwd) as session:
+            for item in session.transcript.items:
+                yield item
 
 
 def _complain(what: str, info: SessionInfo, error: Exception) -> None:
@@ -219,20 +214,12 @@ def _is_older(info: SessionInfo, days: float) -> bool:
     return changed < datetime.now(UTC) - timedelta(days=days)
 
 
-def _show_recording(path: Path, out: SafeOutput, as_json: bool) -> None:
-    sessions = read(path)
-    if not sessions:
-        raise UsageError(f"{path}: this recording contains no session")
-    _write(out, [(info, recorded.transcript.items, recorded.usage) for info, recorded in sessions], as_json)
-
-
-def _write(out: SafeOutput, sessions: list[tuple[SessionInfo, list[Item], SessionUsage | None]], as_json: bool) -> None:
+def _write(out: SafeOutput, info: SessionInfo, items: list[Item], usage: SessionUsage | None, as_json: bool) -> None:
     if not as_json:
-        out.write("\n".join(markdown_of(info, items, usage) for info, items, usage in sessions))
+        out.write(markdown_of(info, items, usage))
         return
-    for _, items, usage in sessions:
-        for item in [*items, usage] if usage is not None and usage.text else items:
-            out.write_json({"item": type(item).__name__, **msgspec.to_builtins(item)})
+    for item in [*items, usage] if usage is not None and usage.text else items:
+        out.write_json({"item": type(item).__name__, **msgspec.to_builtins(item)})
 
 
 def _lines_of(item: Item) -> list[str]:

@@ -9,11 +9,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from duologue.cli.arguments import parse_key_values
 from duologue.cli.exit_codes import ExitCode, UsageError
-from duologue.cli.targets import command_of, target_of
+from duologue.cli.recordings import own_patterns
+from duologue.cli.targets import command_of, remote_factory, target_of
 from duologue.client.target import Target
 from duologue.config.recordings import new_recording
 from duologue.recording.format import FrameDirection
@@ -31,23 +33,27 @@ def tap(arguments: argparse.Namespace) -> int:
     if started is None:
         return _tap_remote(arguments, target)
     command, env = started[0], {**started[1], **parse_key_values(arguments.env, "--env")}
-    recorder = _recorder(arguments, command)
+    recorder = _recorder(arguments, command, env)
     streams = _Streams(recorder)
     try:
         code = ByteTap(command, streams, env).run()
     finally:
         streams.close()
-    return _exit_like(code)
+    return exit_like(code)
 
 
-def _recorder(arguments: argparse.Namespace, agent: Sequence[str]) -> Recorder | None:
+def _recorder(
+    arguments: argparse.Namespace, agent: Sequence[str], env: Mapping[str, str] | None = None
+) -> Recorder | None:
     """Open the recording; None if the disk does not take it, which must not stop an editor's agent.
 
     Raises:
         UsageError: The file exists and is not a recording, or a pattern is not valid.
     """
+    path, patterns = Path(arguments.output or new_recording()), [*own_patterns(), *arguments.redact]
     try:
-        recorder = Recorder(arguments.output or new_recording(), agent=agent, patterns=arguments.redact)
+        is_appended = path.exists() and path.stat().st_size > 0
+        recorder = Recorder(path, agent=agent, patterns=patterns, env=env)
     except FileExistsError as error:
         raise UsageError(f"-o {arguments.output}: {error.strerror}") from None
     except ValueError as error:
@@ -55,7 +61,9 @@ def _recorder(arguments: argparse.Namespace, agent: Sequence[str]) -> Recorder |
     except OSError as error:
         sys.stderr.write(f"duologue tap: nothing is recorded: {error}\n")
         return None
-    if sys.stderr.isatty():
+    if is_appended:
+        sys.stderr.write(f"duologue tap: {recorder.path} exists; appending to it\n")
+    elif sys.stderr.isatty():
         sys.stderr.write(f"duologue tap: recording to {recorder.path}\n")
     return recorder
 
@@ -69,12 +77,14 @@ class _Streams(StreamRecorder):
         self._bytes = 0
         self._began = time.monotonic()
         self._closed = threading.Event()
-        if sys.stderr.isatty():
+        self._is_shown = sys.stderr.isatty()
+        if self._is_shown:
             threading.Thread(target=self._show_summaries, daemon=True).start()
 
     def add_bytes(self, direction: FrameDirection, data: bytes) -> None:
-        self._frames[direction] += data.count(b"\n")
-        self._bytes += len(data)
+        if self._is_shown:
+            self._frames[direction] += data.count(b"\n")
+            self._bytes += len(data)
         if self._recorder is not None:
             self._recorder.add_bytes(direction, data)
 
@@ -94,7 +104,7 @@ class _Streams(StreamRecorder):
             recorder.close()
             if recorder.lost:
                 sys.stderr.write(f"duologue tap: {recorder.lost:,} messages are missing from {recorder.path}\n")
-        if sys.stderr.isatty():
+        if self._is_shown:
             sys.stderr.write(f"\r\x1b[K{self._summary()}\n")
 
     def _show_summaries(self) -> None:
@@ -115,18 +125,11 @@ class _Streams(StreamRecorder):
 
 def _tap_remote(arguments: argparse.Namespace, target: Target) -> int:
     from duologue.agent.hosting.stdio import serve_stdio
-    from duologue.errors import StartError
     from duologue.relay.drain import DrainingRelay
     from duologue.relay.recorded_relay import RecordedRelay
     from duologue.relay.stdio_proxy import StdioProxy
-    from duologue.transports.remote.factory import RemoteFactory
 
-    try:
-        remote = RemoteFactory.of(target)
-    except StartError as error:
-        raise UsageError(str(error)) from None
-    if remote is None:
-        raise UsageError("the URL must begin with ws://, wss://, http:// or https://")
+    remote = remote_factory(target)
     proxy = StdioProxy(remote.open)
     recorder = _recorder(arguments, [remote.url])
     served = proxy if recorder is None else RecordedRelay(proxy, lambda: recorder)
@@ -137,7 +140,7 @@ def _tap_remote(arguments: argparse.Namespace, target: Target) -> int:
     return ExitCode.OK
 
 
-def _exit_like(code: int) -> int:
+def exit_like(code: int) -> int:
     """Return the agent's exit code; if a signal ended it, end this process by the same one."""
     if code >= 0 or os.name != "posix":
         return abs(code)

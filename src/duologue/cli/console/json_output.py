@@ -29,9 +29,12 @@ class JsonLines:
 
     def show(self, event: Event) -> None:
         """Write one event."""
-        fields: dict[str, Any] = msgspec.to_builtins(event)
-        fields["raw"] = msgspec.Raw(event.raw) if event.raw else None
-        self._write(type(event).__name__, **fields)
+        self._write(type(event).__name__, **_fields(event))
+
+    def show_subagent(self, session_id: str, event: Event) -> None:
+        """Write an event of a subagent's session; `type` names its type, so that it is not taken for the agent's."""
+        fields = _fields(event) | {"session_id": session_id, "type": type(event).__name__}
+        self._write("SubagentEvent", **fields)
 
     def asked(self, tool: items.ToolCall) -> None:
         """Write that the user is asked for permission; the tool call itself was an event."""
@@ -58,3 +61,9 @@ class JsonLines:
 
     def _write(self, name: str, /, **fields: Any) -> None:
         self._out.write_json({"event": name, **fields})
+
+
+def _fields(event: Event) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(event)
+    fields["raw"] = msgspec.Raw(event.raw) if event.raw else None
+    return fields

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol, TextIO
 
@@ -15,6 +15,7 @@ from duologue.cli.console.live_output import LiveOutput, end_of
 from duologue.cli.console.markdown import Draft, text_writer_for
 from duologue.cli.console.safe_output import Style, safe
 from duologue.cli.console.shown_text import BoundedDict, ShownText
+from duologue.cli.console.subagent_view import SubagentView
 from duologue.cli.console.summaries import TurnSummary, describe_content, title_of, work_line
 from duologue.cli.exit_codes import ExitCode
 from duologue.client.services.terminals import Terminals
@@ -47,14 +48,7 @@ PLAIN, BOLD, DIM, RED, GREEN, YELLOW, CYAN = Style
 MARKS = {"pending": "○", "in_progress": "◐", "completed": "●", "failed": "✗", "cancelled": "–", "": "·"}
 TOOL_COLOURS = {"completed": GREEN, "failed": RED, "cancelled": DIM}
 PLAN_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑", "": "·"}
-ASCII_MARKS = {
-    "pending": "[ ]",
-    "in_progress": "[>]",
-    "completed": "[x]",
-    "failed": "[!]",
-    "cancelled": "[-]",
-    "": "[?]",
-}
+ASCII_MARKS = dict(zip(MARKS, ("[ ]", "[>]", "[x]", "[!]", "[-]", "[?]"), strict=True))
 """Marks of tool calls and plans for a locale without Unicode."""
 SHORT_LINES = 3
 """Lines shown of the result of a tool that ran no command; all with `--verbose`."""
@@ -66,6 +60,7 @@ class Output(Protocol):
 
     def opened(self, session_id: str, cwd: str) -> None: ...
     def show(self, event: Event) -> None: ...
+    def show_subagent(self, session_id: str, event: Event) -> None: ...
     def asked(self, tool: items.ToolCall) -> None:
         """Note that a permission request shows this tool call with its changes."""
         ...
@@ -113,20 +108,17 @@ class ConsoleOutput:
         self._writer = text_writer_for(out, err, draft)
         self._err = safe(err)
         self._marks, self._plan_marks = (MARKS, PLAN_MARKS) if self._err.has_symbols else (ASCII_MARKS, ASCII_MARKS)
-        self._is_verbose = is_verbose
+        self._is_verbose, self._cwd = is_verbose, cwd
         self.written_at = time.monotonic()
-        self._cwd = cwd
-        self._terminals = terminals
-        self._may_show_output = may_show_output
-        self._agent_terminals = AgentTerminals()
+        self._terminals, self._may_show_output = terminals, may_show_output
+        self._agent_terminals, self._subagents = AgentTerminals(), SubagentView(cwd, is_verbose)
         self._outputs = BoundedDict[str, LiveOutput]()
         self._shown_messages = BoundedDict[str | None, ShownText]()
         self._states = BoundedDict[str, tuple[str, str]]()
         self._diffs = BoundedDict[tuple[str, str], int]()
         self._steps = BoundedDict[str | None, list[PlanEntry]]()
         self._location: tuple[str, int | None] | None = None
-        self._is_thinking = False
-        self._has_new_tool = False
+        self._is_thinking = self._has_new_tool = False
 
     # --- one turn
 
@@ -155,6 +147,11 @@ class ConsoleOutput:
             case _:
                 self._show_other(event)
 
+    def show_subagent(self, session_id: str, event: Event) -> None:
+        """Show an event of a subagent's session."""
+        for line in self._subagents.lines(session_id, event):
+            self._line(line, DIM)
+
     def pause(self) -> None:
         """End the current line, because other output follows."""
         self._end_thought()
@@ -172,6 +169,8 @@ class ConsoleOutput:
     def end(self, report: TurnSummary) -> None:
         """Show the summary of a turn."""
         self.pause()
+        for line in self._subagents.rest():
+            self._line(line, DIM)
         if report.code is ExitCode.EMPTY_ANSWER:
             self._line("the agent sent no text", YELLOW)
         self._line(report.text, DIM)
@@ -213,6 +212,7 @@ class ConsoleOutput:
             case Compaction():
                 self._line(f"compacting the context: {escape_line(event.error or event.status)}", DIM)
             case Subagent() | items.BackgroundTask():
+                self._subagents.rename(event)
                 if line := work_line(event, self._states):
                     self._line(line, DIM)
             case StallDetected():
@@ -383,7 +383,7 @@ class ConsoleOutput:
         if plan.markdown is not None:
             self._block(plan.markdown)
 
-    def _mark(self, marks: dict[str, str], status: str) -> str:
+    def _mark(self, marks: Mapping[str, str], status: str) -> str:
         return marks.get(status, marks[""])
 
     # --- writing

@@ -177,8 +177,13 @@ def first_columns(text: str, columns: int) -> str:
 
 def terminal_width() -> int:
     """Return the columns of the terminal that questions are shown on."""
+    return columns_of(sys.stderr)
+
+
+def columns_of(stream: TextIO | SafeOutput) -> int:
+    """Return the columns of the terminal that a stream is shown on."""
     try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or WIDTH
+        return os.get_terminal_size(stream.fileno()).columns or WIDTH
     except (OSError, ValueError):
         return WIDTH
 

@@ -78,13 +78,16 @@ def update(arguments: argparse.Namespace) -> int:
     }
     registries = _registries(arguments)
     updates = installation.update(agents, registries.find, lock, _source(arguments), is_check=arguments.check)
+    code = ExitCode.OK
     for each in updates:
+        if each.state == "outdated":
+            code = ExitCode.AGENT_ERROR
         line = {"id": each.id, "state": each.state, "before": each.before, "after": each.after}
         if arguments.json:
             write_line(line)
         else:
             sys.stdout.write(f"{texts[each.state].format(**line)}\n")
-    return ExitCode.OK
+    return code
 
 
 def remove(arguments: argparse.Namespace) -> int:

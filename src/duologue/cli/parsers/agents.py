@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import argparse
 
-from duologue.cli.install_parser import add_install_commands
 from duologue.cli.options import add_lock_option, add_repeatable, add_seconds
+from duologue.cli.parsers.installation import add_install_commands
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -82,7 +82,9 @@ def _add_update(subcommands: Commands, add_registry_options: RegistryOptions) ->
     )
     update.set_defaults(function="agents.install:update")
     update.add_argument("ids", nargs="*", metavar="ID", help=IDS)
-    update.add_argument("--check", action="store_true", help="only show which agents have another version")
+    update.add_argument(
+        "--check", action="store_true", help="only show which agents have another version; exit with 1 if one has"
+    )
     _add_common(update, add_registry_options)
 
 
