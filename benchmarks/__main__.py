@@ -15,9 +15,10 @@ from benchmarks.peers import ROOT, log, prepare
 from benchmarks.remote import REMOTE_MEASURES
 from benchmarks.servers import SERVER_MEASURES
 from benchmarks.start import start
+from benchmarks.tap import tap
 
 PAGES = {
-    report.PIPES: {**MEASURES, "start": start, "growth": growth},
+    report.PIPES: {**MEASURES, "start": start, "tap": tap, "growth": growth},
     report.NETWORK: {**REMOTE_MEASURES, **SERVER_MEASURES},
 }
 ALL = {name: measure for measures in PAGES.values() for name, measure in measures.items()}

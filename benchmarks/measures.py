@@ -325,6 +325,11 @@ def at_most(value: float, limit: float, unit: str, whose: str = "") -> Aim:
     return Aim(f"{whose}at most {limit:g} {unit}", f"{value:.0f} {unit}", value <= limit)
 
 
+def at_least(value: float, limit: float, unit: str, whose: str = "") -> Aim:
+    """Return the target to reach a fixed number."""
+    return Aim(f"{whose}at least {limit:,g} {unit}", f"{value:,.0f} {unit}", value >= limit)
+
+
 def players(peers: Peers, *scenarios: str) -> Sequence[Peer]:
     """Return the peers that can play all of these scenarios."""
     return [peer for peer in peers.values() if peer.can_play(*scenarios)]

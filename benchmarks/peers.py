@@ -29,6 +29,7 @@ GO = f"Go {foreign.release(foreign.GO)}"
 OURS_UVLOOP = "duologue, uvloop"
 BARE = "bare asyncio"
 BARE_UVLOOP = "bare uvloop"
+FLOOR = "asyncio and msgspec"
 UVLOOP = "0.23.0"
 COMPILED_SCENARIOS = frozenset({"spawn", "stream", "sequential", "in_flight"})
 
@@ -99,6 +100,7 @@ def prepare() -> tuple[dict[str, Peer], dict[str, str]]:
     peers[BARE] = Peer(BARE, ours, "bare", env=path, imports="import asyncio", scenarios=one_by_one)
     fast = python_environment("duologue-uvloop", f"msgspec=={version('msgspec')}", f"uvloop=={UVLOOP}")
     played = one_by_one | {"in_flight"}
+    peers[FLOOR] = Peer(FLOOR, ours, "floor", env=path, scenarios=played)
     peers[OURS_UVLOOP] = Peer(OURS_UVLOOP, fast, "duologue", env={**sources, "BENCH_UVLOOP": "1"}, scenarios=played)
     peers[BARE_UVLOOP] = Peer(BARE_UVLOOP, fast, "bare", env={**path, "BENCH_UVLOOP": "1"}, scenarios=one_by_one)
     return peers, absent

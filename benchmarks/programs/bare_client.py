@@ -25,7 +25,7 @@ async def main() -> None:
     _, _, command = arguments()
     loop = asyncio.get_running_loop()
     started = time.perf_counter()
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: ASYNC220  # the first act
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: ASYNC220  # no other task runs that it could block
     output, _ = await loop.connect_write_pipe(asyncio.Protocol, child.stdin)
     _, answers = await loop.connect_read_pipe(Answers, child.stdout)
 
