@@ -4,6 +4,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 # Our docs build with what the lock file pins; where that project goes next is no news for every build.
 export NO_MKDOCS_2_WARNING := 1
+# Each of the thousand programs that the tests start would compile its modules again.
+unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 READY := .venv/.ready
 SOURCES := src tests scripts $(wildcard examples) $(wildcard benchmarks)
@@ -11,9 +13,11 @@ SOURCES := src tests scripts $(wildcard examples) $(wildcard benchmarks)
 CHAOS_FACTOR ?= 100
 # Seconds that `make fuzz` spends on each target.
 FUZZ_SECONDS ?= 60
+# Tests that wait for programs stand side by side in the order of the suite: a worker that has none left takes some.
+WORKERS := -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format format-check lint types docs docs-serve faults coverage matrix bench schema chaos fuzz mutants package lock clean
+.PHONY: help setup run test check format format-check lint types docs docs-serve faults coverage matrix bench schema web chaos fuzz mutants package lock clean
 
 help: ## list what can be done
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,7 +44,7 @@ run: setup ## show it at work: one turn of the built-in agent, no key, no networ
 	@echo "  $(BIN)/duologue doctor"
 
 test: setup ## the whole suite, less what needs Node
-	$(BIN)/pytest -n auto -m "not interop and not chaos" $(PYTEST_ARGS)
+	$(BIN)/pytest $(WORKERS) -m "not interop and not chaos" $(PYTEST_ARGS)
 
 check: format-check lint types test docs ## what a contributor runs before a change is sent
 
@@ -59,14 +63,15 @@ types: setup ## mypy and pyright, both strict
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/pyright --project pyproject.toml
 
-docs: setup ## build the site; a broken link is an error
+docs: setup ## write the examples into the pages and build the site; a broken link is an error
+	$(BIN)/python -m scripts.page_examples
 	$(BIN)/mkdocs build --strict --quiet
 
 docs-serve: setup ## the site on loopback, rebuilt on change
 	$(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000
 
-faults: setup ## run the suite and write docs/project/faults.md from it
-	$(BIN)/pytest -n auto -q -m "not chaos and (not interop or fault)" --fault-table=docs/project/faults.md
+faults: setup ## run the tests of faults and write docs/project/faults.md from them
+	$(BIN)/pytest $(WORKERS) -q -m "fault and not chaos" --fault-table=docs/project/faults.md
 
 coverage: setup ## each pure package at 100 % of its branches by its own tests
 	$(BIN)/python -m scripts.coverage_per_module
@@ -79,6 +84,9 @@ bench: setup ## ours, the official SDKs and the floor, side by side
 
 schema: setup ## write the generated classes from the schemas; prints the difference
 	$(BIN)/python -m scripts.schema
+
+web: ## build the inspector page from web/ (needs Node)
+	cd web && npm ci && npm run check && npm run build
 
 chaos: setup ## the suite's counts multiplied, and the tests that are too long for it
 	DUOLOGUE_CHAOS_FACTOR=$(CHAOS_FACTOR) HYPOTHESIS_PROFILE=chaos $(BIN)/pytest -m "fault or chaos" --timeout=14400

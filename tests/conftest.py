@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -66,3 +67,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def chaos_factor() -> int:
     """How many times its usual count a repeating test runs: 1 in the suite, more in `make chaos`."""
     return int(os.environ.get("DUOLOGUE_CHAOS_FACTOR", "1"))
+
+
+def do_nothing(number: int, frame: object) -> None:
+    """Handle a signal."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def programs_get_signals() -> None:
+    """Let no program that a test starts inherit an ignored signal, as under `nohup` or behind the `&` of a script.
+
+    A signal that has a handler is ignored here all the same, and a program starts with the default.
+    """
+    for name in ("SIGHUP", "SIGINT", "SIGQUIT"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, do_nothing)

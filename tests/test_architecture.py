@@ -152,7 +152,7 @@ PACKAGES = [module for module in HAND_WRITTEN if module.is_package and module.na
 
 
 # Packages that users import from: they re-export their public names and define nothing of their own.
-PUBLIC_PACKAGES = {"recording", "testing", "integrations.langgraph", "integrations.pydantic_ai"}
+PUBLIC_PACKAGES = {"evals", "proxy", "recording", "testing", "integrations.langgraph", "integrations.pydantic_ai"}
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)

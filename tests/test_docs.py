@@ -17,6 +17,7 @@ import yaml
 
 import duologue
 from duologue.cli.parser import each_command, subcommands
+from scripts.page_examples import with_examples
 from tests.interop import peers
 
 ROOT = Path(__file__).parents[1]
@@ -105,14 +106,38 @@ def test_every_example_is_shown_on_a_page() -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, *FRONT_MATTER], ids=_name)
 def test_every_file_that_a_page_includes_exists(page: Path) -> None:
-    included = re.findall(r'--8<-- "([^":]+)', page.read_text("utf-8"))
+    text = page.read_text("utf-8")
+    included = re.findall(r'--8<-- "([^"]+)"|```\w+ title="([^"]+)"', text)
 
-    assert [file for file in included if not (ROOT / file).is_file()] == []
+    assert [file for files in included for file in files if file and not (ROOT / file).is_file()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_every_example_on_a_page_is_the_code_of_its_file(page: Path) -> None:
+    """`python -m scripts.page_examples` writes them."""
+    text = page.read_text("utf-8")
+
+    assert with_examples(text) == text
+
+
+@pytest.mark.parametrize("indent", ["", "    "])
+def test_the_code_of_a_file_replaces_the_text_of_its_fence(indent: str) -> None:
+    head = f'{indent}```python title="examples/migration/agent.py"\n'
+    page = with_examples(f"before\n\n{head}{indent}old\n{indent}```\n\nafter\n")
+
+    assert page.startswith(f"before\n\n{head}{indent}from duologue import Agent, Turn\n\n{indent}agent = ")
+    assert page.endswith(f"\n{indent}agent.run()\n{indent}```\n\nafter\n")
+    assert "[end:program]" not in page
+
+
+def _without_examples(page: Path) -> str:
+    """Return a page without the code of example files, which may belong to other libraries."""
+    return re.sub(r"^ *```\w+ title=.*?^ *```$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
 def _python_blocks(page: Path) -> list[str]:
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    return [block for block in blocks if "--8<--" not in block]
+    """Return the programs of a page that are not those of an example file."""
+    return re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", [*PAGES, *FRONT_MATTER], ids=_name)
@@ -248,6 +273,9 @@ OTHER_PROGRAMS = {
         "--init",
         "--from",
         "--full-trace",
+        "--acp-update-snapshots",
+        "--trace",
+        "--format",
         "--ws",
         "--check",
         "--only",
@@ -273,7 +301,7 @@ def test_every_option_that_a_page_names_exists() -> None:
     named = {
         (option, _name(page))
         for page in [*PAGES, *FRONT_MATTER]
-        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text("utf-8"))
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", _without_examples(page))
     }
 
     assert {(option, page) for option, page in named if option not in known | OTHER_PROGRAMS} == set()
@@ -285,7 +313,7 @@ def test_every_keyword_that_a_page_names_exists(name: str) -> None:
     named = {
         (keyword, _name(page))
         for page in [*PAGES, *FRONT_MATTER]
-        for arguments in re.findall(rf"(?<![\w.]){name}\(([^()]*)", page.read_text("utf-8"))
+        for arguments in re.findall(rf"(?<![\w.]){name}\(([^()]*)", _without_examples(page))
         for keyword in re.findall(r"\b(\w+)=", arguments)
     }
 

@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 import duologue
-from duologue import errors, lowlevel, sync, testing, types
+from duologue import errors, evals, lowlevel, sync, testing, types
 
 ROOT = Path(__file__).parents[1]
 READ_BY_USERS = [
@@ -41,7 +41,7 @@ NAMES = [
 ]
 
 
-LAZY_MODULES = [duologue, lowlevel, testing, types]
+LAZY_MODULES = [duologue, evals, lowlevel, testing, types]
 
 
 def test_the_package_exports_exactly_these_names() -> None:
@@ -84,7 +84,7 @@ def test_an_unknown_name_of_a_lazy_module_is_an_attribute_error() -> None:
 
 
 PUBLIC = re.compile(
-    r"duologue(\.(types|events|errors|sync|testing|recording|lowlevel|schema(\.v[12])?|integrations\.\w+))?$"
+    r"duologue(\.(types|events|errors|sync|testing|recording|proxy|lowlevel|schema(\.v[12])?|integrations\.\w+))?$"
 )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.check_prose import files, findings_in
+from scripts.check_prose import PATHS, files, findings_in
 
 
 def found_in(path: Path, text: str) -> list[str]:
@@ -79,5 +79,6 @@ def test_pages_are_checked_outside_of_code(tmp_path: Path) -> None:
     assert len(found_in(tmp_path / "page.md", text)) == 1
 
 
-def test_the_repository_has_no_findings() -> None:
-    assert [str(finding) for path in files() for finding in findings_in(path)] == []
+@pytest.mark.parametrize("part", PATHS)
+def test_the_repository_has_no_findings(part: str) -> None:
+    assert [str(finding) for path in files([part]) for finding in findings_in(path)] == []

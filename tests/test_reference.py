@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
+PAGES = sorted((ROOT / "docs" / "reference").rglob("*.md"))
 DIRECTIVES = {
     target for page in PAGES for target in re.findall(r"^::: ([\w.]+)$", page.read_text("utf-8"), re.MULTILINE)
 }
@@ -24,6 +24,8 @@ MODULES = [
     "duologue.lowlevel",
     "duologue.testing",
     "duologue.recording",
+    "duologue.evals",
+    "duologue.proxy",
     "duologue.integrations.langgraph",
     "duologue.integrations.pydantic_ai",
     "duologue.schema.base",

@@ -11,6 +11,7 @@ from duologue.config import sessions
 from duologue.config.sessions import (
     OpenedSession,
     opened_sessions,
+    save_continued,
     save_session,
     save_title,
     save_usage,
@@ -53,6 +54,18 @@ def test_only_the_first_prompt_becomes_the_title_and_only_of_a_known_session() -
 
     assert {id: each.title for id, each in opened_sessions("mine").items()} == {"one": "first line"}
     assert session_named("a", "mine", "/work") == "one"
+
+
+def test_a_single_run_that_is_continued_is_one_no_longer(state: Path) -> None:
+    save_session(OpenedSession(agent="mine", cwd="/work", session_id="one", title="a", is_run=True))
+    save_session(opened("two"))
+    assert [each.is_run for each in opened_sessions("mine").values()] == [True, False]
+    size = state.stat().st_size
+    save_continued("mine", "two")
+    save_continued("mine", "unknown")
+    assert state.stat().st_size == size
+    save_continued("mine", "one")
+    assert {id: (each.is_run, each.title) for id, each in opened_sessions("mine").items()}["one"] == (False, "a")
 
 
 def test_half_a_line_hides_no_other(state: Path) -> None:

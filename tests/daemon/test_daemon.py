@@ -150,7 +150,7 @@ async def test_the_agent_has_the_environment_of_its_client_and_not_of_the_daemon
 
 
 async def until_warm(client: DaemonClient, count: int) -> None:
-    while (state := await client.status()) is None or state.warm != count:  # noqa: ASYNC110
+    while (state := await client.status()) is None or state.warm != count:  # noqa: ASYNC110  # the daemon sends no events
         await asyncio.sleep(0.01)
 
 
@@ -213,7 +213,7 @@ async def test_an_agent_that_needs_a_login_waits_without_a_session_and_its_clien
         prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "hi"}]}
         await exchange(transport, 4, "session/prompt", prompt)
         await transport.aclose()
-        while (state := await client.status()) is None or not state.without_session:  # noqa: ASYNC110
+        while (state := await client.status()) is None or not state.without_session:  # noqa: ASYNC110  # the daemon sends no events
             await asyncio.sleep(0.01)
 
         assert (state.warm, state.without_session) == (1, 1)

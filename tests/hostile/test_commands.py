@@ -100,7 +100,7 @@ class World:
         (self.outside / "names").write_bytes(f"{CANARY}\0".encode())
         (self.project / "file").write_text("some text\n")
         (self.project / "file.odd").write_text("one\n")
-        (self.project / "many").write_text("".join(f"{number}\n" for number in range(20000)))
+        (self.project / "many").write_text("".join(f"{number}\n" for number in range(200)))
         (self.project / ".env").write_text(f"{CANARY}\n")
         (self.project / "link").symlink_to(self.outside / "secret")
         (self.project / "out").symlink_to(self.outside)

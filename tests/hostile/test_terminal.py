@@ -239,10 +239,11 @@ def test_the_list_of_sessions_does_not_act_on_the_terminal(
 @pytest.mark.fault("CLI-01")
 def test_a_shown_recording_does_not_act_on_the_terminal(tmp_path: Path) -> None:
     duologue(tmp_path, "run", "hi", "--record", "run.acp", "--", *AGENT, "talks")
-    for options in ([], ["--json"]):
-        with terminal(tmp_path, "sessions", "show", "run.acp", *options) as console:
+    is_whole = {"--json", "--full", "--conversation"}
+    for options in ([], ["--json"], ["--full"], ["--conversation"], ["--conversation", "--json"], ["--stats"]):
+        with terminal(tmp_path, "trace", "run.acp", *options) as console:
             assert console.wait() == 0
-            assert_nothing_acted(console, "L-message", "L-tool")
+            assert_nothing_acted(console, *(["L-message", "L-tool"] if {*options} & is_whole else []))
 
 
 @pytest.mark.fault("CLI-01")

@@ -18,7 +18,7 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel, F
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import tool
+from langchain_core.tools import ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
@@ -195,6 +195,42 @@ async def test_an_approval_is_about_the_tool_call_that_waits_for_it(tmp_path: Pa
         (announced,) = client.of(v1.ToolCall)
         assert about == [announced.tool_call_id]
         assert [update.status for update in client.of(v1.ToolCallUpdate) if update.status][-1] == status
+
+
+class Unreadable(Exception):
+    def __repr__(self) -> str:
+        return "<no class, key=secret>"
+
+
+@pytest.mark.parametrize(
+    ("error", "debug", "shown"),
+    [
+        (ValueError("key=secret"), False, "ValueError (its text is in the log of the agent)"),
+        (Unreadable(), False, "an exception (its text is in the log of the agent)"),
+        (ValueError("key=secret"), True, "Error: ValueError('key=secret')\n Please fix your mistakes."),
+        (ToolException("no such file"), False, "Error: ToolException('no such file')\n Please fix your mistakes."),
+    ],
+)
+async def test_the_text_of_an_exception_of_a_tool_stays_in_the_log_unless_it_is_for_the_model(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, error: Exception, debug: bool, shown: str
+) -> None:
+    @tool
+    def fail() -> str:
+        """Fail."""
+        raise error
+
+    def call(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage("", tool_calls=[{"name": "fail", "args": {}, "id": "c1"}])]}
+
+    graph = graph_of(call, ("tools", ToolNode([fail], handle_tool_errors=True)))
+    agent = acp_agent(graph)
+    agent._debug = debug
+    async with asyncio.timeout(60), client_for(agent, tmp_path, validate=True) as client:
+        await client.prompt(await client.new(), "go")
+        failed = [update for update in client.of(v1.ToolCallUpdate) if update.status == "failed"]
+        texts = [part.content.text for update in failed for part in update.content or []]
+    assert texts == [shown]
+    assert ("key=secret" in caplog.text) == shown.endswith("(its text is in the log of the agent)")
 
 
 @pytest.mark.fault("PRM-17")

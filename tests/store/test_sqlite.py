@@ -223,7 +223,7 @@ async def test_cancelling_an_open_leaves_the_session_unlocked(tmp_path: Path) ->
 
         def block(database: object) -> None:
             loop.call_soon_threadsafe(busy.set)
-            go_on.wait(5)
+            go_on.wait(60)
 
         blocked = store.start(block)
         await busy.wait()

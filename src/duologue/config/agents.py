@@ -57,6 +57,7 @@ KNOWN_KEYS: dict[str, tuple[str, ...] | None] = {
     "mcp_servers": ("command", "args", "env", "url", "headers", "type"),
     "permissions": None,  # the rules check their own
     "registries": None,  # a list
+    "recordings": None,  # settings, checked when they are read
 }
 """Tables of the configuration file, and the keys of each entry."""
 

@@ -31,6 +31,11 @@ EXAMPLE_CONFIG = """\
 # command = "mcp-server-git"
 # args = ["--repository", "."]
 
+# Your own secrets, which are removed from recordings: regular expressions.
+#
+# [recordings]
+# redact = ['emp-\\d+', '[\\w.]+@corp\\.example']
+
 # What agents may do. Each kind has a decision (allow, ask, reject) or a table of patterns with a decision each; "*"
 # matches everything else. Reject beats ask, and ask beats allow. This file must be private: chmod 600.
 

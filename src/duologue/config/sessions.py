@@ -1,6 +1,7 @@
 """Sessions that the command line opened, with names (`-s`), first prompts and usage, in the user's state directory.
 
-A line of JSON for each; later lines replace earlier ones of the same session or name. Agents store the sessions.
+A line of JSON for each; later lines replace earlier ones of the same session or name. Agents store the sessions. The
+name of an agent may be a command line, and the title is a prompt: both are stored without their secrets.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import msgspec
 from duologue.config.permissions import state_folder
 from duologue.conversation.content import JsonObject
 from duologue.private_files import make_private_directory, make_private_file
+from duologue.recording.redaction import redact
 from duologue.usage.amounts import SessionUsage
 from duologue.usage.counter import UsageCounter, UsageState
 
@@ -22,7 +24,11 @@ TITLE_LENGTH = 80
 
 
 class OpenedSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session of an agent in a directory."""
+    """A session of an agent in a directory.
+
+    Attributes:
+        is_run: It was opened by a `run` for a single prompt, and was not continued since.
+    """
 
     agent: str
     cwd: str
@@ -30,6 +36,7 @@ class OpenedSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     name: str | None = None
     title: str | None = None
     usage: JsonObject | None = None
+    is_run: bool = False
 
     @property
     def usage_state(self) -> UsageState | None:
@@ -42,12 +49,14 @@ class OpenedSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 def opened_sessions(agent: str) -> dict[str, OpenedSession]:
     """Return the sessions of an agent by their ids; empty if they cannot be read."""
-    return {each.session_id: each for each in _read(_file()) if each.agent == agent}
+    wanted = redact(agent)
+    return {each.session_id: each for each in _read(_file()) if each.agent == wanted}
 
 
 def session_named(name: str, agent: str, cwd: str) -> str | None:
     """Return the id of the session that was opened last under this name, for this agent and directory."""
-    found = [each for each in _read(_file()) if (each.name, each.agent, each.cwd) == (name, agent, cwd)]
+    wanted = (name, redact(agent), cwd)
+    found = [each for each in _read(_file()) if (each.name, each.agent, each.cwd) == wanted]
     return found[-1].session_id if found else None
 
 
@@ -83,6 +92,17 @@ def save_title(agent: str, session_id: str, prompt: str) -> None:
         save_session(msgspec.structs.replace(known, title=title))
 
 
+def save_continued(agent: str, session_id: str) -> None:
+    """Save that a session is more than a single run.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    known = opened_sessions(agent).get(session_id)
+    if known is not None and known.is_run:
+        save_session(msgspec.structs.replace(known, is_run=False))
+
+
 def saved_usages(agent: str) -> dict[str, SessionUsage]:
     """Return the usage of the sessions of an agent by their ids, as far as it is known."""
     states = ((session_id, each.usage_state) for session_id, each in opened_sessions(agent).items())
@@ -104,7 +124,11 @@ def _file() -> Path:
 
 
 def _line(session: OpenedSession) -> bytes:
-    return msgspec.json.encode(session) + b"\n"
+    return msgspec.json.encode(_without_secrets(session)) + b"\n"
+
+
+def _without_secrets(session: OpenedSession) -> OpenedSession:
+    return msgspec.structs.replace(session, agent=redact(session.agent), title=redact(session.title))
 
 
 def _read(path: Path) -> list[OpenedSession]:
@@ -115,7 +139,7 @@ def _read(path: Path) -> list[OpenedSession]:
     found: list[OpenedSession] = []
     for line in lines:
         try:
-            found.append(msgspec.json.decode(line, type=OpenedSession))
+            found.append(_without_secrets(msgspec.json.decode(line, type=OpenedSession)))
         except msgspec.MsgspecError:
             continue  # half a line, written when the disk was full
     return found

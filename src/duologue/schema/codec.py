@@ -62,17 +62,18 @@ def check_readable(type_: Any) -> None:
     Raises:
         TypeError: JSON cannot be read as `type_`, or as a type inside it.
     """
-    if type_ is not Raw and not _is_generated(type_):
+    if type_ is not Raw and not _is_own(type_):
         _decoder(type_)
 
 
-def _is_generated(type_: object) -> bool:
-    return isinstance(type_, type) and issubclass(type_, Model) and type_.__module__.startswith("duologue.schema.")
+def _is_own(type_: object) -> bool:
+    """Return True for a model of duologue itself: it needs no check when an agent starts."""
+    return isinstance(type_, type) and issubclass(type_, Model) and type_.__module__.startswith("duologue.")
 
 
 @cache
 def _decoder(type_: Any) -> Callable[[Source], Any]:
-    if not _is_generated(type_) and (foreign := _foreign_type(type_)) is not None:
+    if not _is_own(type_) and (foreign := _foreign_type(type_)) is not None:
         raise TypeError(
             f"{type_!r} cannot be read from JSON: {foreign!r} says nothing about the value. "
             f"Use `Any` for any JSON, `dict[str, Any]` for any object, or a `Model` with typed fields"
@@ -163,7 +164,7 @@ def _foreign_type(type_: Any) -> type[Any] | None:
             found: type[Any] = getattr(node, "cls", object)
             if isinstance(node, msgspec.inspect.CustomType) and not issubclass(found, WireUnion):
                 return found
-            if not _is_generated(found):
+            if not _is_own(found):
                 waiting += [getattr(node, name) for name in node.__struct_fields__]
     return None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from duologue.agent.agent import Agent
-from duologue.agent.diagnostics.values import check_tool_call
+from duologue.agent.diagnostics.checks import check_tool_call
 from duologue.agent.session import Session
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn

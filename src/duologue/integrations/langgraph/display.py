@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +18,12 @@ from duologue.agent.turn import Turn
 from duologue.conversation.work_state import FINAL_STATUSES, ToolKind
 from duologue.integrations.langgraph.messages import messages_in
 from duologue.integrations.tool_calls import ToolCalls, to_json, tool_title
+from duologue.sanitize import quote
+
+_log = logging.getLogger("duologue.integrations")
+
+_RAISED = re.compile(r"Error: (?P<error>(?:(?P<name>\w+)\()?.*)\n Please fix your mistakes\.", re.DOTALL)
+"""Text that `ToolNode(handle_tool_errors=True)` sends the model about any exception; it may have secrets."""
 
 
 class GraphDisplay:
@@ -90,4 +98,16 @@ class GraphDisplay:
 
     async def _result(self, message: ToolMessage) -> None:
         text = message.content if isinstance(message.content, str) else str(message.content)
-        await self.tools.finish(message.tool_call_id, text, text, is_error=message.status == "error")
+        is_error = message.status == "error"
+        if is_error and not self._turn.session._debug:
+            text = _without_exception(message, text)
+        await self.tools.finish(message.tool_call_id, text, text, is_error=is_error)
+
+
+def _without_exception(message: ToolMessage, text: str) -> str:
+    """Return the text of a failed tool for the client: of an exception that was not written for a reader its class."""
+    raised = _RAISED.fullmatch(text)
+    if raised is None or raised["name"] == "ToolException":
+        return text
+    _log.warning("the tool %s failed: %s", quote(message.name), quote(raised["error"]))
+    return f"{raised['name'] or 'an exception'} (its text is in the log of the agent)"

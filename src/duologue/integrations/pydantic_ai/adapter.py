@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic_ai import Agent as PydanticAgent
 
 from duologue.agent.agent import Agent
-from duologue.agent.diagnostics.values import check_tool_call
+from duologue.agent.diagnostics.checks import check_tool_call
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
 from duologue.conversation.content import Content
