@@ -29,6 +29,7 @@ from duologue.cli.options import (
 )
 from duologue.cli.parsers.agents import add_agents
 from duologue.cli.parsers.check import add_check
+from duologue.cli.parsers.evals import add_eval
 from duologue.cli.parsers.proxy import add_proxy
 from duologue.cli.parsers.recordings import add_tap, add_trace
 
@@ -96,6 +97,7 @@ def _make() -> tuple[argparse.ArgumentParser, Commands]:
     add_tap(commands)
     add_proxy(commands)
     add_check(commands)
+    add_eval(commands)
     add_trace(commands)
     _add_sessions(commands)
     add_agents(commands)
