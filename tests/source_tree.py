@@ -11,7 +11,7 @@ from pathlib import Path
 
 PACKAGE = "duologue"
 
-FOUNDATION = {"errors", "sanitize", "private_files", "lazy_exports", "suggestion", "traceback_filter"}
+FOUNDATION = {"errors", "sanitize", "markup", "private_files", "lazy_exports", "suggestion", "traceback_filter"}
 BELOW_THE_SIDES = {
     *FOUNDATION,
     *("events", "jsonrpc", "schema", "transports", "runtime", "conversation", "protocol", "usage"),
@@ -42,6 +42,7 @@ BELOW_APPLICATIONS = {
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "sanitize": set(),
+    "markup": {"sanitize"},
     "private_files": set(),
     "lazy_exports": set(),
     "suggestion": set(),

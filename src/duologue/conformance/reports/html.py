@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from duologue.conformance.reports.document import ReportDocument, ReportedCase, ReportedFrame, ReportedRule
 from duologue.conformance.verdicts import RuleVerdict
-from duologue.sanitize import sanitize
+from duologue.markup import html_text, style_policy
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-"""A policy under which no script runs and no file is loaded, whatever the peer sent."""
 CLASSES = {
     RuleVerdict.PASS: "pass",
     RuleVerdict.FAIL: "fail",
@@ -43,9 +39,9 @@ def to_html(document: ReportDocument) -> str:
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+        f'<meta http-equiv="Content-Security-Policy" content="{style_policy(STYLE)}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>Check of {_text(document.target)}</title><style>{STYLE}</style></head><body>",
+        f"<title>Check of {html_text(document.target)}</title><style>{STYLE}</style></head><body>",
         *_head(document),
         *_broken(document),
         *_rules(document),
@@ -71,12 +67,12 @@ def _head(document: ReportDocument) -> list[str]:
         f'<span class="{CLASSES[RuleVerdict(verdict)]}">{count} {verdict}</span>'
         for verdict, count in document.summary.items()
     ]
-    errors = [f'<p class="fail">The checker failed: {_text(each)}</p>' for each in document.harness_errors]
-    listed = _text(", ".join(document.fixed))
+    errors = [f'<p class="fail">The checker failed: {html_text(each)}</p>' for each in document.harness_errors]
+    listed = html_text(", ".join(document.fixed))
     fixed = [f'<p class="pass">Fixed since the baseline: {listed}</p>'] if listed else []
     return [
-        f"<h1>Check of <code>{_text(document.target)}</code></h1>",
-        f'<p class="dim">{_text(", ".join(facts))}</p>',
+        f"<h1>Check of <code>{html_text(document.target)}</code></h1>",
+        f'<p class="dim">{html_text(", ".join(facts))}</p>',
         f'<p class="counts">{"".join(counts)}</p>',
         *errors,
         *fixed,
@@ -89,12 +85,12 @@ def _broken(document: ReportDocument) -> list[str]:
         return [*lines, '<p class="pass">None.</p>']
     for row in document.failed():
         findings = "".join(
-            f"<li>{_text(each.message)} {_links(row, each.case, each.frames)}</li>" for each in row.findings
+            f"<li>{html_text(each.message)} {_links(row, each.case, each.frames)}</li>" for each in row.findings
         )
-        hint = f"<p>Hint: {_text(row.hint)}</p>" if row.hint else ""
+        hint = f"<p>Hint: {html_text(row.hint)}</p>" if row.hint else ""
         lines.append(
-            f'<details open><summary><span class="fail verdict">{row.level}</span> {row.number} {_text(row.text)} '
-            f'<span class="dim">version {row.version}, {_text(row.clause)}</span></summary>'
+            f'<details open><summary><span class="fail verdict">{row.level}</span> {row.number} {html_text(row.text)} '
+            f'<span class="dim">version {row.version}, {html_text(row.clause)}</span></summary>'
             f"<ul>{findings}</ul>{hint}</details>"
         )
     return lines
@@ -102,7 +98,7 @@ def _broken(document: ReportDocument) -> list[str]:
 
 def _links(row: ReportedRule, case: str, frames: tuple[int, ...]) -> str:
     if not frames:
-        return f'<a href="#{_anchor(case, row.version)}">{_text(case)}</a>' if case else ""
+        return f'<a href="#{_anchor(case, row.version)}">{html_text(case)}</a>' if case else ""
     return " ".join(f'<a href="#{_anchor(case, row.version)}-{each}">message {each}</a>' for each in frames)
 
 
@@ -117,7 +113,7 @@ def _rule(row: ReportedRule) -> str:
     return (
         f"<tr><td>{row.number}</td><td>{row.version}</td><td>{row.level}</td>"
         f'<td class="verdict {CLASSES[row.verdict]}">{verdict}</td>'
-        f'<td>{_text(row.text)}<div class="dim">{_text(row.reason)}</div></td></tr>'
+        f'<td>{html_text(row.text)}<div class="dim">{html_text(row.reason)}</div></td></tr>'
     )
 
 
@@ -126,10 +122,10 @@ def _case(case: ReportedCase) -> list[str]:
     anchor = _anchor(case.case, case.version)
     facts = f"version {case.version}, {len(case.wire):,} messages, {case.seconds:g} s"
     omitted = f'<p class="dim">{case.omitted:,} more messages</p>' if case.omitted else ""
-    stderr = f"<p>stderr:</p><pre>{_text(case.stderr)}</pre>" if case.stderr else ""
-    name = f'<span class="verdict {CLASSES[worst]}">{_text(case.case)}</span>'
+    stderr = f"<p>stderr:</p><pre>{html_text(case.stderr)}</pre>" if case.stderr else ""
+    name = f'<span class="verdict {CLASSES[worst]}">{html_text(case.case)}</span>'
     return [
-        f'<details id="{anchor}"><summary>{name} {_text(case.title)} <span class="dim">{facts}</span></summary>',
+        f'<details id="{anchor}"><summary>{name} {html_text(case.title)} <span class="dim">{facts}</span></summary>',
         *(_frame(anchor, frame) for frame in case.wire),
         f"{omitted}{stderr}</details>",
     ]
@@ -139,12 +135,8 @@ def _frame(anchor: str, frame: ReportedFrame) -> str:
     note = " (wrong on purpose)" if frame.is_deliberate else ""
     head = f"{frame.number} {frame.t:.3f} s to the {frame.to}{note}"
     attributes = f'class="to-{frame.to}" id="{anchor}-{frame.number}"'
-    return f'<pre {attributes}><span class="dim">{head}</span>\n{_text(frame.text)}</pre>'
+    return f'<pre {attributes}><span class="dim">{head}</span>\n{html_text(frame.text)}</pre>'
 
 
 def _anchor(case: str, version: int) -> str:
-    return escape(f"v{version}-{case}", quote=True)
-
-
-def _text(text: str) -> str:
-    return escape(sanitize(text), quote=True)
+    return html_text(f"v{version}-{case}")

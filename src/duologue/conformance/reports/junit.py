@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from xml.etree import ElementTree as ET
 
 from duologue.conformance.reports.document import ReportDocument, ReportedRule
 from duologue.conformance.verdicts import RuleVerdict
-
-_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-�\U00010000-\U0010ffff]")
-"""Characters that XML cannot have."""
+from duologue.markup import xml_text
 
 
 def to_junit(document: ReportDocument, *, is_strict: bool = False) -> str:
@@ -18,7 +15,7 @@ def to_junit(document: ReportDocument, *, is_strict: bool = False) -> str:
     A broken rule of level MUST is a failure, one of level SHOULD only if `is_strict`; else it is skipped, as are rules
     that were not judged.
     """
-    root = ET.Element("testsuites", name=_safe(f"duologue check {document.side}"))
+    root = ET.Element("testsuites", name=xml_text(f"duologue check {document.side}"))
     for version in document.versions:
         rows = [row for row in document.rules if row.version == version]
         suite = ET.SubElement(root, "testsuite", name=f"version {version}", tests=str(len(rows)), errors="0")
@@ -37,22 +34,19 @@ def to_junit(document: ReportDocument, *, is_strict: bool = False) -> str:
 
 def _add(suite: ET.Element, document: ReportDocument, row: ReportedRule, is_strict: bool) -> tuple[bool, bool]:
     """Add a rule; return whether it counts as a failure, and whether as skipped."""
-    name = _safe(f"{row.number} {row.name}")
+    name = xml_text(f"{row.number} {row.name}")
     test = ET.SubElement(
         suite, "testcase", classname=f"duologue.check.{document.side}.v{row.version}", name=name, time="0"
     )
     if row.verdict is RuleVerdict.PASS:
         return False, False
-    message = _safe(f"{row.level}: {row.text} {row.reason}")
+    message = xml_text(f"{row.level}: {row.text} {row.reason}")
     if row.verdict is RuleVerdict.FAIL and not row.is_known and (row.level == "MUST" or is_strict):
         details = "\n".join(f"{each.case}: {each.message} (messages {list(each.frames)})" for each in row.findings)
         failure = ET.SubElement(test, "failure", message=message, type=row.level)
-        failure.text = _safe(f"{details}\n{row.clause}\nhint: {row.hint}")
+        failure.text = xml_text(f"{details}\n{row.clause}\nhint: {row.hint}")
         return True, False
     label = "known failure" if row.is_known else row.verdict
-    ET.SubElement(test, "skipped", message=_safe(f"{label}: {message}"))
+    ET.SubElement(test, "skipped", message=xml_text(f"{label}: {message}"))
     return False, True
 
-
-def _safe(text: str) -> str:
-    return _NOT_XML.sub("�", text)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from duologue.conformance.reports.document import ReportDocument, ReportedRule
 from duologue.conformance.verdicts import RuleVerdict
-from duologue.sanitize import escape_line
-
-_SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\`*_{}[]<>#|~"})
+from duologue.markup import markdown_code, markdown_text
 
 
 def to_markdown(document: ReportDocument) -> str:
     """Return the report as Markdown: a summary, the broken rules, and the rules that were not judged."""
-    lines = [f"# Check of {_code(document.target)}", "", *_summary(document), ""]
+    lines = [f"# Check of {markdown_code(document.target)}", "", *_summary(document), ""]
     failed = document.failed()
     if failed:
         lines += ["## Broken rules", ""]
@@ -22,7 +20,7 @@ def to_markdown(document: ReportDocument) -> str:
     if document.fixed:
         lines += ["## Fixed since the baseline", "", ", ".join(document.fixed), ""]
     if document.harness_errors:
-        lines += ["## The checker failed", "", *(f"- {_plain(each)}" for each in document.harness_errors), ""]
+        lines += ["## The checker failed", "", *(f"- {markdown_text(each)}" for each in document.harness_errors), ""]
     unjudged = [row for row in document.rules if row.verdict in (RuleVerdict.SKIPPED, RuleVerdict.NOT_OBSERVED)]
     if unjudged:
         lines += ["<details><summary>Rules without a verdict</summary>", "", *_table(unjudged), "", "</details>", ""]
@@ -33,35 +31,28 @@ def _summary(document: ReportDocument) -> list[str]:
     info = " ".join(str(document.info[key]) for key in ("name", "version") if key in document.info)
     versions = " and ".join(map(str, document.versions))
     counts = "; ".join(f"{count} {verdict}" for verdict, count in document.summary.items())
-    who = f"{document.side} {_plain(info)}".strip()
+    who = f"{document.side} {markdown_text(info)}".strip()
     facts = f"version {versions} of the protocol, rule set {document.rule_set}, {document.started}"
     return [f"The {who} on {document.transport}, {facts}, {document.seconds:g} s.", "", f"**{counts}**"]
 
 
 def _broken(row: ReportedRule) -> list[str]:
     lines = [
-        f"### {row.number} {_plain(row.text)}",
+        f"### {row.number} {markdown_text(row.text)}",
         "",
-        f"{row.level}, version {row.version}. {_plain(row.clause)}.",
+        f"{row.level}, version {row.version}. {markdown_text(row.clause)}.",
         "",
     ]
     for each in row.findings:
         frames = f" (messages {', '.join(map(str, each.frames))})" if each.frames else ""
-        lines.append(f"- {_plain(each.case)}: {_plain(each.message)}{frames}")
-    return [*lines, "", *([f"Hint: {_plain(row.hint)}", ""] if row.hint else [])]
+        lines.append(f"- {markdown_text(each.case)}: {markdown_text(each.message)}{frames}")
+    return [*lines, "", *([f"Hint: {markdown_text(row.hint)}", ""] if row.hint else [])]
 
 
 def _table(rows: list[ReportedRule]) -> list[str]:
     head = ["| rule | version | verdict | rule in words | reason |", "|---|---|---|---|---|"]
     return head + [
-        f"| {row.number} {row.level} | {row.version} | {row.verdict} | {_plain(row.text)} | {_plain(row.reason)} |"
+        f"| {row.number} {row.level} | {row.version} | {row.verdict} | {markdown_text(row.text)} | {markdown_text(row.reason)} |"
         for row in rows
     ]
 
-
-def _plain(text: str) -> str:
-    return escape_line(text).translate(_SPECIAL)
-
-
-def _code(text: str) -> str:
-    return f"`{escape_line(text).replace('`', chr(39))}`"

@@ -174,9 +174,34 @@ def compare_all(
         ValueError: The metric is unknown, or an agent has a case twice.
         ImportError: numpy or scipy is not installed.
     """
+    pairs = list(combinations(agents.items(), 2))
+    return compare_pairs(pairs, metric=metric, level=level, draws=draws, seed=seed)
+
+
+def compare_pairs(
+    pairs: Sequence[tuple[tuple[str, Sequence[CaseTrials]], tuple[str, Sequence[CaseTrials]]]],
+    *,
+    metric: str = "pass@1",
+    level: float = LEVEL,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> list[PairedComparison]:
+    """Compare pairs of agents, with Holm's correction for the number of comparisons.
+
+    Args:
+        pairs: Label and trials of the first agent, and those of the second.
+        metric: `score`, `pass@K` or `pass^K`.
+        level: Level of the intervals, and 1 less the level of significance of all comparisons together.
+        draws: Number of bootstrap draws.
+        seed: Seed of the bootstrap and of the sign flips.
+
+    Raises:
+        ValueError: The metric is unknown, or an agent has a case twice.
+        ImportError: numpy or scipy is not installed.
+    """
     found = [
-        compare(agents[one], agents[two], names=(one, two), metric=metric, level=level, draws=draws, seed=seed)
-        for one, two in combinations(agents, 2)
+        compare(first, second, names=(one, two), metric=metric, level=level, draws=draws, seed=seed)
+        for (one, first), (two, second) in pairs
     ]
     adjusted = holm([each.p_value for each in found])
     corrected = [structs.replace(each, adjusted_p=p) for each, p in zip(found, adjusted, strict=True)]

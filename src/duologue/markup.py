@@ -1,0 +1,49 @@
+"""Write text of a peer into documents: HTML, Markdown, XML and CSV, in which it stays text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html import escape
+
+from duologue.sanitize import MOST_CHARACTERS, escape_line, sanitize
+
+_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML cannot have."""
+_SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\`*_{}[]<>#|~"})
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""First characters of cells that spreadsheets compute."""
+
+
+def html_text(text: str) -> str:
+    """Return text as the content of an element or of a quoted attribute; sanitized, so that nothing is invisible."""
+    return escape(sanitize(text), quote=True)
+
+
+def style_policy(style: str) -> str:
+    """Return a content security policy for a page without scripts that loads nothing: only this style is used."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def markdown_text(text: str, most: int | None = MOST_CHARACTERS) -> str:
+    """Return text as one line of Markdown, without markup; cut if it has more than `most` characters."""
+    return escape_line(text, most).translate(_SPECIAL)
+
+
+def markdown_code(text: str) -> str:
+    """Return text as code in a line of Markdown."""
+    return f"`{escape_line(text).replace('`', chr(39))}`"
+
+
+def xml_text(text: str) -> str:
+    """Return text without the characters that XML cannot have; the writer of the XML escapes the others."""
+    return _NOT_XML.sub("\ufffd", text)
+
+
+def csv_cell(value: object) -> str:
+    """Return a value as a cell that no spreadsheet takes for a formula: such a text gets a quote in front of it."""
+    text = "" if value is None else str(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"'{text}" if text.startswith(_FORMULA) and not is_number else text
