@@ -83,9 +83,7 @@ def write_small_suite(folder: Path, cases: list[str], text: str, fields: Mapping
     return load_suite(path)
 
 
-def _write_trial(
-    run: RunDirectory, key: TrialKey, case: Case, letter: str, text: str, cost: float | None
-) -> None:
+def _write_trial(run: RunDirectory, key: TrialKey, case: Case, letter: str, text: str, cost: float | None) -> None:
     if letter == "-":
         return
     output = f"{'right' if letter == 'P' else 'wrong'} {text}"
@@ -95,7 +93,9 @@ def _write_trial(
         attempt.write_trajectory(
             [
                 TrajectoryStep(type="prompt", number=1, t=0.0, text=text),
-                TrajectoryStep(type="tool_call", number=2, t=0.5, name=text, kind="edit", status="completed", text=text),
+                TrajectoryStep(
+                    type="tool_call", number=2, t=0.5, name=text, kind="edit", status="completed", text=text
+                ),
                 TrajectoryStep(type="message", number=3, t=1.0, text=output),
                 TrajectoryStep(type="stop", number=4, t=2.0, status="end_turn"),
             ]

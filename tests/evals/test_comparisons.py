@@ -63,7 +63,7 @@ def test_a_clear_difference_has_a_winner() -> None:
 
     assert (found.verdict, reverse.verdict) == ("first_better", "second_better")
     assert found.sentence.startswith("strong is better than weak: +0.")
-    assert reverse.sentence.startswith("strong is better than weak: -0.")
+    assert reverse.sentence.startswith("strong is better than weak: +0.")
     assert found.difference == pytest.approx(float(strong.mean() - weak.mean()))
     assert found.test == "sign_flip"
 
@@ -73,7 +73,7 @@ def test_equal_results_are_no_difference_shown() -> None:
     found = compare(cases, cases, names=("one", "two"))
 
     assert (found.verdict, found.p_value, found.difference) == ("no_difference_shown", 1.0, 0.0)
-    assert found.sentence.startswith("no difference shown between one and two: +0.000 (95% interval")
+    assert found.sentence.startswith("no difference shown between one and two: +0.000 (95 % interval")
     # Nothing differed, and yet only a difference of this size would have been found.
     assert found.detectable == pytest.approx(6 / 30)
     assert found.interval is not None

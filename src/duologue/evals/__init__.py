@@ -35,6 +35,19 @@ if TYPE_CHECKING:
     from duologue.evals.record.trajectory import TrajectoryStep as TrajectoryStep
     from duologue.evals.record.trajectory_reader import read_trajectory as read_trajectory
     from duologue.evals.record.trial_record import TrialRecord as TrialRecord
+    from duologue.evals.report.eval_report import AgentRow as AgentRow
+    from duologue.evals.report.eval_report import Amount as Amount
+    from duologue.evals.report.eval_report import CaseRow as CaseRow
+    from duologue.evals.report.eval_report import EvalReport as EvalReport
+    from duologue.evals.report.eval_report import make_report as make_report
+    from duologue.evals.report.run_summary import AgentSummary as AgentSummary
+    from duologue.evals.report.run_summary import CaseSummary as CaseSummary
+    from duologue.evals.report.run_summary import RunSummary as RunSummary
+    from duologue.evals.report.run_summary import read_run as read_run
+    from duologue.evals.report.thresholds import Threshold as Threshold
+    from duologue.evals.report.thresholds import parse_threshold as parse_threshold
+    from duologue.evals.report.thresholds import unmet_thresholds as unmet_thresholds
+    from duologue.evals.report.trial_summary import TrialSummary as TrialSummary
     from duologue.evals.schemas import json_schema as json_schema
     from duologue.evals.statistics.agreement import ConfusionMatrix as ConfusionMatrix
     from duologue.evals.statistics.agreement import confusion_matrix as confusion_matrix
@@ -43,6 +56,7 @@ if TYPE_CHECKING:
     from duologue.evals.statistics.comparison import PairedComparison as PairedComparison
     from duologue.evals.statistics.comparison import compare as compare
     from duologue.evals.statistics.comparison import compare_all as compare_all
+    from duologue.evals.statistics.comparison import compare_pairs as compare_pairs
     from duologue.evals.statistics.flakiness import Flakiness as Flakiness
     from duologue.evals.statistics.flakiness import flakiness as flakiness
     from duologue.evals.statistics.flakiness import flip_rate_between as flip_rate_between
@@ -73,10 +87,14 @@ else:
             "duologue.evals.record.trajectory": "TrajectoryStep",
             "duologue.evals.record.trajectory_reader": "read_trajectory",
             "duologue.evals.record.trial_record": "TrialRecord",
+            "duologue.evals.report.eval_report": "AgentRow Amount CaseRow EvalReport make_report",
+            "duologue.evals.report.run_summary": "AgentSummary CaseSummary RunSummary read_run",
+            "duologue.evals.report.thresholds": "Threshold parse_threshold unmet_thresholds",
+            "duologue.evals.report.trial_summary": "TrialSummary",
             "duologue.evals.schemas": "json_schema",
             "duologue.evals.statistics.agreement": "ConfusionMatrix confusion_matrix krippendorff_alpha",
             "duologue.evals.statistics.case_trials": "CaseTrials",
-            "duologue.evals.statistics.comparison": "PairedComparison compare compare_all",
+            "duologue.evals.statistics.comparison": "PairedComparison compare compare_all compare_pairs",
             "duologue.evals.statistics.flakiness": "Flakiness flakiness flip_rate_between",
             "duologue.evals.statistics.intervals": "Estimate Interval estimate wilson",
             "duologue.evals.statistics.passes": "pass_at_k pass_hat_k",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 
+from duologue.cli.parsers.eval_reports import add_reports
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -22,6 +24,7 @@ def add_eval(commands: Commands) -> None:
     )
     subcommands = evaluation.add_subparsers(dest="action", metavar="SUBCOMMAND", title="subcommands", required=True)
     _add_schemas(subcommands)
+    add_reports(subcommands)
 
 
 def _add_schemas(subcommands: Commands) -> None:

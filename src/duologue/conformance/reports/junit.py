@@ -49,4 +49,3 @@ def _add(suite: ET.Element, document: ReportDocument, row: ReportedRule, is_stri
     label = "known failure" if row.is_known else row.verdict
     ET.SubElement(test, "skipped", message=xml_text(f"{label}: {message}"))
     return False, True
-

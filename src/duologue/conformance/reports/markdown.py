@@ -52,7 +52,7 @@ def _broken(row: ReportedRule) -> list[str]:
 def _table(rows: list[ReportedRule]) -> list[str]:
     head = ["| rule | version | verdict | rule in words | reason |", "|---|---|---|---|---|"]
     return head + [
-        f"| {row.number} {row.level} | {row.version} | {row.verdict} | {markdown_text(row.text)} | {markdown_text(row.reason)} |"
+        f"| {row.number} {row.level} | {row.version} | {row.verdict} | {markdown_text(row.text)} | "
+        f"{markdown_text(row.reason)} |"
         for row in rows
     ]
-

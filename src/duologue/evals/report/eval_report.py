@@ -24,6 +24,10 @@ USUAL_K = (1, 2, 3, 5, 10, 20, 50, 100)
 """Numbers of trials that pass@k and pass^k are reported for, as far as there are so many, and all of them."""
 
 
+MOST_NAMED = 10
+"""Cases that a note names."""
+
+
 class Amount(Struct, frozen=True, kw_only=True):
     """A mean over the trials for which the agent reported a number.
 
@@ -181,13 +185,14 @@ def make_report(runs: Sequence[RunSummary], *, metric: str = "pass@1", level: fl
     seed = runs[0].manifest.seed
     labelled = label_agents(runs)
     trials = {agent.label: agent.to_statistics() for _, agent in labelled}
+    agents = [_agent_row(run, agent, metric, level) for run, agent in labelled]
     return EvalReport(
         runs=[_facts(run) for run in runs],
         metric=metric,
         level=level,
-        agents=[_agent_row(run, agent, metric, level) for run, agent in labelled],
+        agents=agents,
         comparisons=compare_all(trials, metric=metric, level=level, seed=seed),
-        notes=_notes(runs),
+        notes=[*_notes(runs), *(note for agent in agents for note in _notes_of_agent(agent, metric))],
     )
 
 
@@ -299,3 +304,20 @@ def _notes(runs: Sequence[RunSummary]) -> list[str]:
     return notes
 
 
+def _notes_of_agent(agent: AgentRow, metric: str) -> list[str]:
+    """Return which estimates are over fewer cases, and whether an interval is too narrow."""
+    chosen = agent.estimate_of(metric)
+    notes = [f"{agent.label}: {chosen.note}"] if chosen and chosen.note else []
+    by_cases: dict[tuple[str, ...], list[Estimate]] = {}
+    for each in agent.estimates:
+        by_cases.setdefault(each.left_out, []).append(each)
+    for left_out, estimates in by_cases.items():
+        if left_out:
+            names = ", ".join(each.metric for each in estimates)
+            listed = ", ".join(left_out[:MOST_NAMED]) + (", …" if len(left_out) > MOST_NAMED else "")
+            total = estimates[0].cases + len(left_out)
+            notes.append(
+                f"{agent.label}: {names}: over {estimates[0].cases} of {total} cases; "
+                f"the others have too few trials: {listed}"
+            )
+    return notes

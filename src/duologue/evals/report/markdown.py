@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from duologue.evals.report import wording
+from duologue.evals.report import phrases
 from duologue.evals.report.eval_report import AgentRow, CaseRow, EvalReport
 from duologue.evals.statistics.comparison import PairedComparison
 from duologue.markup import markdown_code, markdown_text
@@ -17,7 +17,7 @@ def to_markdown(report: EvalReport) -> str:
     """Return a report as Markdown: agents, comparisons, cases, and the trials that are missing."""
     suites = list(dict.fromkeys(run.suite for run in report.runs))
     lines = [f"# Evaluation of {markdown_text(', '.join(suites))}", ""]
-    lines += [f"- {markdown_text(wording.facts(run), None)}" for run in report.runs]
+    lines += [f"- {markdown_text(phrases.facts(run), None)}" for run in report.runs]
     lines += ["", "## Agents", "", *_agents(report), ""]
     if report.comparisons:
         lines += ["## Comparisons", "", *comparison_table(report.comparisons), ""]
@@ -42,7 +42,7 @@ def comparison_table(comparisons: Sequence[PairedComparison]) -> list[str]:
     rows = [
         f"| {markdown_text(each.first)} | {markdown_text(each.second)} | {each.cases} | "
         f"{_signed(each.difference)} | {_interval(each)} | {each.adjusted_p:.3g} ({each.test.replace('_', ' ')}) | "
-        f"{wording.number(each.detectable)} |"
+        f"{phrases.number(each.detectable)} |"
         for each in comparisons
     ]
     return [*head, *rows, "", *(f"- {markdown_text(each.sentence, None)}" for each in comparisons)]
@@ -51,18 +51,18 @@ def comparison_table(comparisons: Sequence[PairedComparison]) -> list[str]:
 def _agents(report: EvalReport) -> list[str]:
     metrics = [each.metric for each in report.agents[0].estimates] if report.agents else []
     shared = [metric for metric in metrics if all(agent.estimate_of(metric) for agent in report.agents)]
-    head = ["agent", *shared, f"{wording.level(report)} interval of {report.metric}", "cost", "time", "missing"]
+    head = ["agent", *shared, f"{phrases.level(report)} interval of {report.metric}", "cost", "time", "missing"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for agent in report.agents:
         values = [agent.estimate_of(metric) for metric in shared]
         chosen = agent.estimate_of(report.metric)
         cells = [
             markdown_text(" ".join(filter(None, (agent.label, agent.version)))),
-            *(wording.number(each.value if each else None) for each in values),
-            wording.limits(chosen.interval if chosen else None),
-            markdown_text(wording.amount(agent.cost)),
-            wording.amount(agent.seconds),
-            wording.missing(agent.missing) or "0",
+            *(phrases.number(each.value if each else None) for each in values),
+            phrases.limits(chosen.interval if chosen else None),
+            markdown_text(phrases.amount(agent.cost)),
+            phrases.amount(agent.seconds),
+            phrases.missing(agent.missing) or "0",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -81,9 +81,9 @@ def _cases(report: EvalReport) -> list[str]:
 def _case(row: CaseRow | None) -> str:
     if row is None:
         return "–"
-    parts = [f"{row.passed}/{row.counted} ({wording.limits(row.interval)})" if row.counted else "–"]
+    parts = [f"{row.passed}/{row.counted} ({phrases.limits(row.interval)})" if row.counted else "–"]
     parts += ["flaky"] if row.is_flaky else []
-    parts += [f"missing: {wording.missing(row.missing)}"] if row.missing else []
+    parts += [f"missing: {phrases.missing(row.missing)}"] if row.missing else []
     parts += ["quarantine"] if row.quarantine else []
     return ", ".join(parts)
 
@@ -98,7 +98,7 @@ def _missing(report: EvalReport) -> list[str]:
 
 
 def _missing_of(agent: AgentRow) -> list[str]:
-    return [wording.missing_line(trial) for trial in agent.trials() if trial.missing is not None]
+    return [phrases.missing_line(agent.label, trial) for trial in agent.trials() if trial.missing is not None]
 
 
 def _signed(value: float | None) -> str:

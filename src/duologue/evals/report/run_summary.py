@@ -66,7 +66,7 @@ class CaseSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AgentSummary(Struct, frozen=True, kw_only=True):
-    """What one agent did in a run.
+    """One agent of a run with all its trials.
 
     Attributes:
         label: Its label, unique in a report.
@@ -160,9 +160,7 @@ def missing_of(trials: Iterable[TrialSummary]) -> dict[str, int]:
 def _case(name: str, case: Case | None, trials: list[TrialSummary]) -> CaseSummary:
     if case is None:
         return CaseSummary(case=name, trials=tuple(trials))
-    return CaseSummary(
-        case=name, trials=tuple(trials), tags=case.tags, family=case.family, quarantine=case.quarantine
-    )
+    return CaseSummary(case=name, trials=tuple(trials), tags=case.tags, family=case.family, quarantine=case.quarantine)
 
 
 def _interrupted(run: RunDirectory) -> int:

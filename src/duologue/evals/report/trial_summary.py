@@ -21,7 +21,7 @@ MISSING_WORDS: dict[str, str] = {
     "not_graded": "has not been graded",
     "no_graders": "belongs to a case without required graders",
 }
-"""What the reasons mean that are no outcomes; `OUTCOMES` explains the others."""
+"""Meaning of the reasons that are no outcomes; `OUTCOMES` explains the others."""
 
 
 class TrialSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,14 +61,9 @@ class TrialSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     grades: list[Grade] = []
     directory: str = ""
 
-    @property
-    def name(self) -> str:
-        """The trial in words: agent, case and number."""
-        return f"{self.agent}, {self.case}, trial {self.trial}"
-
 
 def read_trial(run: RunDirectory, key: TrialKey) -> TrialSummary:
-    """Return the summary of a trial; a record that is absent or damaged makes it missing, and does not end the report."""
+    """Return the summary of a trial; one whose record is absent or damaged is missing."""
     summary = TrialSummary(case=key.case, agent=key.agent, trial=key.trial, missing="not_run")
     try:
         record = run.record(key)

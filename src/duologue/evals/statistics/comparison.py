@@ -73,10 +73,13 @@ class PairedComparison(Struct, frozen=True, kw_only=True):
             return (
                 f"too few cases: {self.units}, and fewer than {least} cannot show a difference between any two agents"
             )
-        shown = f"{self.difference:+.3f}"
+        # The agent that a sentence begins with has the positive difference.
+        is_second = self.verdict == "second_better"
+        shown = f"{-self.difference if is_second else self.difference:+.3f}"
         if self.interval is not None:
-            shown += f" ({self.level:.0%} interval {self.interval.low:+.3f} to {self.interval.high:+.3f}, "
-            shown += f"p = {self.adjusted_p:.3g})"
+            low, high = self.interval.low, self.interval.high
+            low, high = (-high, -low) if is_second else (low, high)
+            shown += f" ({100 * self.level:g} % interval {low:+.3f} to {high:+.3f}, p = {self.adjusted_p:.3g})"
         if self.verdict == "no_difference_shown":
             found = (
                 ""

@@ -90,7 +90,7 @@ def exact_sign_flip_p(sums: Array) -> float:
     for value in differing:
         totals = np.concatenate([totals + value, totals - value])
     observed = abs(differing.sum()) - float(_tolerance(differing[:, None])[0])
-    return np.count_nonzero(np.abs(totals) >= observed) / len(totals)
+    return float(np.count_nonzero(np.abs(totals) >= observed) / len(totals))
 
 
 def _tolerance(sums: Array) -> Array:

@@ -45,11 +45,11 @@ def meaning(reason: str) -> str:
     return MISSING_WORDS.get(reason, reason) if rule is None else rule.meaning
 
 
-def missing_line(trial: TrialSummary) -> str:
-    """Return a missing trial in one line: which, why, and what happened."""
-    cause = f" ({trial.reason})" if trial.reason else ""
+def missing_line(label: str, trial: TrialSummary) -> str:
+    """Return a missing trial of the agent with this label in one line: which, why, and what happened."""
+    cause = f" ({trial.reason})" if trial.reason and trial.missing == trial.outcome else ""
     detail = f": {trial.detail}" if trial.detail else ""
-    return f"{trial.name}: {trial.missing}{cause}{detail}"
+    return f"{label}, {trial.case}, trial {trial.trial}: {trial.missing}{cause}{detail}"
 
 
 def facts(run: RunFacts) -> str:
