@@ -33,6 +33,11 @@ class ExitCode(IntEnum):
     EMPTY_ANSWER = 9, "the turn ended, but the agent sent no answer"
     CHANGED = 10, "an installed agent differs from the lock file (`duologue agents probe`)"
     HARNESS = 11, "the checker itself failed, so that the check proves nothing (`duologue check`)"
+    BELOW_THRESHOLD = 12, "an agent is below a threshold (`duologue eval`, `--fail-under`)"
+    INCOMPLETE = (
+        13,
+        "trials are missing, or a limit stopped the run; it can be continued (`duologue eval run --resume`)",
+    )
     INTERRUPTED = 130, "interrupted with Ctrl-C, or cancelled"
     BROKEN_PIPE = 141, "stdout was closed by the reader (broken pipe)"
 

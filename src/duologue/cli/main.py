@@ -101,7 +101,9 @@ def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:
     action = getattr(chosen, "action", None)
     is_replay = bool(action == "replay")
     is_checked = chosen.command == "check" and action in ("agent", "client")
+    is_evaluated = chosen.command == "eval" and action in ("run", "capture", "trials")
     takes_agent = chosen.command in ("run", "chat", "serve", "sessions", "tap", "proxy") or is_replay or is_checked
+    takes_agent = takes_agent or is_evaluated
     if has_command and not takes_agent and chosen.command not in ("connect", "dev"):
         return f"{chosen.command} accepts no command after `--`"
     if has_command and not chosen.command_line:

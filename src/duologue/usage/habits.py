@@ -29,6 +29,7 @@ class UsageHabit(Struct, frozen=True):
         since: First version that does so.
         until: First version that no longer does so; `None`: every later one does.
         restarts: Its running total starts at 0 with each process, even for an earlier session.
+        reports_cost: It reports the cost of the session in `usage_update`.
     """
 
     agent: str
@@ -37,13 +38,24 @@ class UsageHabit(Struct, frozen=True):
     since: str = "0"
     until: str | None = None
     restarts: bool = False
+    reports_cost: bool = False
 
 
 HABITS: Sequence[UsageHabit] = (
     # `accumulatedUsage` is set to zero when a turn begins. The cost is `total_cost_usd`, which grows; `used` is of the
     # last message of the model.
-    UsageHabit("@agentclientprotocol/claude-agent-acp", "per_turn", "0.99.1, dist/acp-agent.js, sessionUsage()"),
-    UsageHabit("@zed-industries/claude-agent-acp", "per_turn", "0.25.0, src/acp-agent.ts, sessionUsage()"),
+    UsageHabit(
+        "@agentclientprotocol/claude-agent-acp",
+        "per_turn",
+        "0.99.1, dist/acp-agent.js, sessionUsage()",
+        reports_cost=True,
+    ),
+    UsageHabit(
+        "@zed-industries/claude-agent-acp",
+        "per_turn",
+        "0.25.0, src/acp-agent.ts, sessionUsage()",
+        reports_cost=True,
+    ),
     # `lastTokenUsage`; from 2.2 on the difference of the thread's totals at the end and at the beginning of the prompt.
     UsageHabit(
         "@agentclientprotocol/codex-acp",
@@ -57,9 +69,13 @@ HABITS: Sequence[UsageHabit] = (
     # Each request: `_meta.usage` of an empty `agent_message_chunk`. A replay of the session repeats them.
     UsageHabit("qwen-code", "per_request", "0.24.4, chunks/acpAgent, MessageEmitter.emitUsageMetadata()"),
     # The tokens of the last assistant message. The cost is the sum of all messages of the session.
-    UsageHabit("OpenCode", "last_request", "1.18.33, packages/opencode/src/acp/usage.ts, buildUsage()"),
+    UsageHabit(
+        "OpenCode", "last_request", "1.18.33, packages/opencode/src/acp/usage.ts, buildUsage()", reports_cost=True
+    ),
     # `session.usage`, which each request to the model replaces. The cost is `accumulated_cost`.
-    UsageHabit("goose", "last_request", "1.35.0, crates/goose/src/acp/server.rs, build_prompt_usage()"),
+    UsageHabit(
+        "goose", "last_request", "1.35.0, crates/goose/src/acp/server.rs, build_prompt_usage()", reports_cost=True
+    ),
     # `session_prompt_tokens` and the like of an object that is made with each process.
     UsageHabit("hermes-agent", "cumulative", "0.19.0, acp_adapter/server.py, prompt()", restarts=True),
     # `stats.session_prompt_tokens` and the like; `used` is `stats.context_tokens`.

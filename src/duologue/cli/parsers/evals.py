@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 
 from duologue.cli.parsers.eval_reports import add_reports
+from duologue.cli.parsers.eval_runs import add_runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def add_eval(commands: Commands) -> None:
         "it can be graded again and compared without running an agent.",
     )
     subcommands = evaluation.add_subparsers(dest="action", metavar="SUBCOMMAND", title="subcommands", required=True)
+    add_runs(subcommands)
     _add_schemas(subcommands)
     add_reports(subcommands)
 

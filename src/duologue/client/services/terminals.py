@@ -105,6 +105,7 @@ class Terminals:
         shown: Characters of output of released terminals kept for display, all together.
         grace: Seconds between asking a command to end and killing it.
         max_processes: Largest number of processes of one command.
+        prefix: Words before every command, such as those of a program that confines it.
     """
 
     def __init__(
@@ -120,7 +121,9 @@ class Terminals:
         shown: int = SHOWN_CHARACTERS,
         grace: float = GRACE_SECONDS,
         max_processes: int = MAX_PROCESSES,
+        prefix: Sequence[str] = (),
     ) -> None:
+        self._prefix = list(prefix)
         self._max_per_session = max_per_session
         self._env = dict(env or {})
         self._allow_env = frozenset(allow_env)
@@ -285,7 +288,7 @@ class Terminals:
         cwd = directory.start_path()
         try:
             return await self._run(
-                argv,
+                [*self._prefix, *argv],
                 cwd=cwd,
                 env={**_search_path(), **self._env, **env},
                 output_limit=min(self._hard_cap, self._output_limit if limit is None else max(0, limit)),

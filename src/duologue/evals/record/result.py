@@ -61,6 +61,7 @@ class TrialResult(Struct, frozen=True, kw_only=True, omit_defaults=False):
         output: Text of the agent's messages in the last turn.
         metrics: Its figures.
         writes: Files that were written outside of the workspace, as far as they are known.
+        left_processes: Command lines of processes that the agent left behind; they were ended.
     """
 
     format: int = RECORD_FORMAT
@@ -72,6 +73,7 @@ class TrialResult(Struct, frozen=True, kw_only=True, omit_defaults=False):
     output: str = ""
     metrics: TrialMetrics = TrialMetrics()
     writes: list[str] = field(default_factory=list[str])
+    left_processes: list[str] = field(default_factory=list[str])
 
 
 class GraderOutput(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -133,5 +133,11 @@ class RunDirectory:
         found = sorted(path for path in (self.path / "attempts").iterdir() if path.is_dir())
         return [InterruptedAttempt(path) for path in found if not is_running(path)]
 
+    def running(self) -> set[TrialKey]:
+        """Return the trials of which an attempt runs, in this process or in another one."""
+        found = sorted(path for path in (self.path / "attempts").iterdir() if path.is_dir())
+        keys = (InterruptedAttempt(path).key for path in found if is_running(path))
+        return {key for key in keys if key is not None}
+
     def _trial_directory(self, key: TrialKey) -> Path:
         return self.path / "trials" / key.directory

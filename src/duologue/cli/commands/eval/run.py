@@ -1,0 +1,164 @@
+"""`duologue eval run`: run the trials of a suite, show the progress, and say what came out."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shlex
+import signal
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from duologue.cli.commands.eval.run_output import RunOutput
+from duologue.cli.exit_codes import ExitCode, UsageError
+from duologue.evals.exceptions import EvalError
+from duologue.evals.record.key import directory_name
+from duologue.evals.record.run_directory import RunDirectory
+from duologue.evals.run.credentials import CredentialFile
+from duologue.evals.run.options import RunLimits, TrialOptions
+from duologue.evals.run.suite_run import RunEnd, run_suite
+from duologue.evals.suite.loader import load_suite
+from duologue.evals.suite.suite import Suite
+from duologue.recording.redaction import MASK
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the trials; return the exit code."""
+    from duologue.evals.report.thresholds import parse_threshold
+
+    try:
+        thresholds = [parse_threshold(text) for text in arguments.fail_under]
+    except ValueError as error:
+        raise UsageError(f"--fail-under {error}") from None
+    suite = load_suite(Path(arguments.suite))
+    directory = run_directory(arguments, suite)
+    output = RunOutput(arguments, directory)
+    try:
+        end = asyncio.run(run_until_interrupted(arguments, suite, directory, output))
+    finally:
+        output.close()
+    if end is None:
+        output.say_interrupted(resume_command(arguments, directory))
+        return ExitCode.INTERRUPTED
+    unmet = output.write_end(end, thresholds)
+    if not end.is_complete:
+        output.say_incomplete(end, resume_command(arguments, directory))
+    if unmet:
+        return ExitCode.BELOW_THRESHOLD
+    return ExitCode.OK if end.is_complete else ExitCode.INCOMPLETE
+
+
+async def run_until_interrupted(
+    arguments: argparse.Namespace, suite: Suite, directory: Path, output: RunOutput
+) -> RunEnd | None:
+    """Run the trials; return None if the user pressed Ctrl-C, after those that ran were cancelled.
+
+    A second Ctrl-C ends the program at once.
+    """
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None, "a coroutine runs in a task"
+    is_interrupted = False
+
+    def interrupt() -> None:
+        nonlocal is_interrupted
+        if is_interrupted:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.raise_signal(signal.SIGINT)
+            return
+        is_interrupted = True
+        output.say_cancelling()
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    try:
+        return await run_suite(
+            suite,
+            agents_of(arguments, directory),
+            directory,
+            trials=arguments.trials,
+            cases=arguments.case,
+            seed=arguments.seed,
+            options=options_of(arguments),
+            observer=output.observe,
+        )
+    except asyncio.CancelledError:
+        if not is_interrupted:
+            raise
+        return None
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def options_of(arguments: argparse.Namespace) -> TrialOptions:
+    """Return the options of the run that the arguments ask for.
+
+    Raises:
+        UsageError: A credential file cannot be used.
+    """
+    cost, currency = arguments.budget or (None, "USD")
+    try:
+        files = tuple(CredentialFile.parse(text) for text in arguments.credential)
+    except EvalError as error:
+        raise UsageError(f"--credential: {error}") from None
+    return TrialOptions(
+        jobs=arguments.jobs,
+        limits=RunLimits(cost=cost, currency=currency, seconds=arguments.time_limit, prompts=arguments.prompt_limit),
+        retries=arguments.retries,
+        sandbox=arguments.sandbox,
+        env=tuple(arguments.env),
+        credentials=files,
+        reports_cost=frozenset(arguments.reports_cost),
+        protocol_versions=(1, 2) if arguments.v2 else (1,),
+        login=arguments.login,
+    )
+
+
+def agents_of(arguments: argparse.Namespace, directory: Path) -> list[str]:
+    """Return the agents that the arguments name; those of the run that is continued, if they name none."""
+    named = [*arguments.agents, *([shlex.join(arguments.command_line)] if arguments.command_line else [])]
+    if named or arguments.resume is None:
+        return named or ["builtin"]
+    manifest = RunDirectory.open(directory).manifest
+    given = msgspec.convert(manifest.options.get("agents", []), list[str])
+    if len(given) != len(manifest.agents) or any(MASK in each for each in given):
+        raise UsageError(f"name the agents of {directory} again with `--agent`: their commands have secrets")
+    return given
+
+
+def run_directory(arguments: argparse.Namespace, suite: Suite) -> Path:
+    """Return the directory of the run.
+
+    Raises:
+        UsageError: There is a run in the new directory, or none in that to be continued.
+    """
+    if arguments.resume is not None:
+        if arguments.output is not None:
+            raise UsageError("give either `-o DIR` for a new run or `--resume DIR` for an earlier one, not both")
+        directory = Path(arguments.resume)
+        RunDirectory.open(directory, suite_digest=suite.digest)
+        return directory
+    name = f"{directory_name(suite.name)}-{datetime.now():%Y%m%d-%H%M%S}"
+    directory = Path(arguments.output or Path("runs") / name)
+    if (directory / "run.json").exists():
+        raise UsageError(f"{directory} has a run already; `--resume {directory}` continues it")
+    with suppress(FileNotFoundError):
+        if any(directory.iterdir()):
+            raise UsageError(f"{directory} is not empty; choose another directory")
+    return directory
+
+
+def resume_command(arguments: argparse.Namespace, directory: Path) -> str:
+    """Return the command that continues the run."""
+    words = ["duologue", "eval", "run", arguments.suite, "--resume", str(directory)]
+    if arguments.jobs != 1:
+        words += ["-j", str(arguments.jobs)]
+    for name in arguments.env:
+        words += ["--env", name]
+    for file in arguments.credential:
+        words += ["--credential", file]
+    return shlex.join(words)

@@ -1,0 +1,115 @@
+"""Define the subcommands of `duologue eval` that run trials, but not what they do."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from duologue.cli.options import add_repeatable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+AGENT = "builtin, a name, a command in quotes, a URL or replay:FILE; LABEL=... gives it a label (default: builtin)"
+
+
+def add_runs(subcommands: Commands) -> None:
+    """Add the subcommands."""
+    _add_run(subcommands)
+
+
+def _add_run(subcommands: Commands) -> None:
+    run = subcommands.add_parser(
+        "run",
+        usage="duologue eval run SUITE [OPTION ...] [-- COMMAND ...]",
+        help="run the cases of a suite, several times each",
+        description="Run the cases of a suite with one or several agents, each trial with directories of its own, and "
+        "grade what they did. Everything is kept in a run directory. Trials that fail for reasons that are not the "
+        "agent's are tried again, and are then missing, which is not the same as failed. Ctrl-C cancels the trials "
+        "that run; `--resume DIR` goes on.",
+        epilog="examples: duologue eval run suite.toml; "
+        "duologue eval run suite.toml --agent gemini --agent claude -n 5 -j 4; "
+        "duologue eval run suite.toml -n 20 --fail-under pass@1=0.8; "
+        "duologue eval run suite.toml --resume runs/suite-1",
+    )
+    run.set_defaults(function="eval.run:run", agent=None, lock=None)
+    run.add_argument("suite", metavar="SUITE", help="the suite: a .toml or .jsonl file, or a directory")
+    add_agents_option(run)
+    run.add_argument("-n", "--trials", type=_count, metavar="N", help="trials of each case (default: the suite's)")
+    run.add_argument("-j", "--jobs", type=_count, default=1, metavar="N", help="trials at the same time (default: 1)")
+    add_repeatable(run, "--case", "ID|TAG", "run only this case, or the cases with this tag")
+    run.add_argument("--seed", type=int, default=0, metavar="N", help="seed of everything random (default: 0)")
+    run.add_argument("-o", "--output", metavar="DIR", help="the new run directory (default: runs/SUITE-TIME)")
+    run.add_argument("--resume", metavar="DIR", help="go on with this run: run the trials that have no record")
+    add_isolation(run)
+    limits = run.add_argument_group("limits")
+    limits.add_argument(
+        "--budget",
+        type=_money,
+        metavar="MONEY",
+        help="start no further trial when the agents have used so much, such as 5USD; they must report their cost",
+    )
+    limits.add_argument(
+        "--time-limit", type=_duration, metavar="TIME", help="start no further trial after this time, such as 90s or 2h"
+    )
+    limits.add_argument("--prompt-limit", type=_count, metavar="N", help="start no further trial after so many prompts")
+    add_repeatable(limits, "--reports-cost", "LABEL", "this agent reports its cost, although that is not known yet")
+    limits.add_argument(
+        "--retries", type=_number, default=2, metavar="N", help="further attempts at a trial that broke (default: 2)"
+    )
+    output = run.add_argument_group("output")
+    add_repeatable(output, "--fail-under", "METRIC=VALUE", "exit with 12 if an agent is below, such as pass@1=0.8")
+    output.add_argument("--json", action="store_true", help="print one JSON object per trial, and one for the run")
+    output.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def add_agents_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--agent`, which may be given several times."""
+    parser.add_argument("--agent", dest="agents", action="append", default=[], metavar="AGENT", help=AGENT)
+
+
+def add_isolation(parser: argparse.ArgumentParser) -> None:
+    """Add the options for what an agent gets and may do."""
+    group = parser.add_argument_group("isolation")
+    group.add_argument(
+        "--sandbox",
+        choices=("auto", "bwrap", "none"),
+        default="auto",
+        help="confine agents with bubblewrap (bwrap) so that they write in their own directories only (default: auto, "
+        "if it is installed)",
+    )
+    add_repeatable(group, "--env", "NAME", "give agents this environment variable; its value is never recorded")
+    add_repeatable(
+        group, "--credential", "FILE[:PATH]", "copy this file into the home directory of agents; it is never recorded"
+    )
+    group.add_argument("--login", metavar="METHOD", help="log in by this method of the agent, if it requires that")
+    group.add_argument("--v2", action="store_true", help="offer version 2 of the protocol (a draft), too")
+
+
+def _count(text: str) -> int:
+    number = _number(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1, not {text}")
+    return number
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch(r"\d{1,6}", text):
+        raise argparse.ArgumentTypeError(f"expected a whole number, not {text!r}")
+    return int(text)
+
+
+def _money(text: str) -> tuple[float, str]:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*([A-Za-z]{3})?", text.strip())
+    if found is None or float(found[1]) <= 0:
+        raise argparse.ArgumentTypeError(f"expected an amount such as 5USD, not {text!r}")
+    return float(found[1]), (found[2] or "USD").upper()
+
+
+def _duration(text: str) -> float:
+    units = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
+    found = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*(s|m|min|h)?", text.strip())
+    if found is None or float(found[1]) <= 0:
+        raise argparse.ArgumentTypeError(f"expected a time such as 90s, 30m or 2h, not {text!r}")
+    return float(found[1]) * units[found[2] or ""]
