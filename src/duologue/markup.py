@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterable
 from html import escape
 
 from duologue.sanitize import MOST_CHARACTERS, escape_line, sanitize
@@ -21,10 +22,24 @@ def html_text(text: str) -> str:
     return escape(sanitize(text), quote=True)
 
 
-def style_policy(style: str) -> str:
-    """Return a content security policy for a page without scripts that loads nothing: only this style is used."""
+def html_page(title: str, style: str, body: Iterable[str]) -> str:
+    """Return a page without scripts that loads nothing; a content security policy allows only its own style.
+
+    Args:
+        title: Title of the page, as text.
+        style: The style sheet.
+        body: Pieces of HTML.
+    """
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    head = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{html_text(title)}</title><style>{style}</style></head><body>",
+    ]
+    return "\n".join([*head, *body, "</body></html>"]) + "\n"
 
 
 def markdown_text(text: str, most: int | None = MOST_CHARACTERS) -> str:

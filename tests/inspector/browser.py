@@ -57,7 +57,7 @@ class OpenPage:
 
 
 @contextmanager
-def browser_page(url: str, **context: Any) -> Generator[OpenPage]:
+def browser_page(url: str, *, ready: str = ".row, .panel, .alert", **context: Any) -> Generator[OpenPage]:
     """Open a URL in a new browser; a request to anything but this URL is recorded, and cut off."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=MILLISECONDS)
@@ -81,7 +81,7 @@ def browser_page(url: str, **context: Any) -> Generator[OpenPage]:
             page.on("console", lambda entry: opened.errors.append(entry.text) if entry.type == "error" else None)
             page.on("dialog", opened.on_dialog)
             page.goto(url)
-            page.wait_for_selector(".row, .panel, .alert")
+            page.wait_for_selector(ready)
             yield opened
         finally:
             browser.close()

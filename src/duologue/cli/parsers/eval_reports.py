@@ -21,10 +21,11 @@ def _add_report(subcommands: Commands) -> None:
         description="Show what the agents of one or several runs achieved: pass@k and pass^k with intervals over the "
         "cases, each case, the trials that are missing with their reasons, and whether a difference between agents "
         "is shown. Nothing is run.",
-        epilog="examples: duologue eval report runs/today; duologue eval report runs/before runs/after --markdown",
+        epilog="examples: duologue eval report runs/today; duologue eval report runs/today --html report.html",
     )
     report.set_defaults(function="eval.report:report")
     report.add_argument("runs", nargs="+", metavar="DIRECTORY", help="directory of a run")
+    report.add_argument("--html", metavar="FILE", help="also write one HTML page with every trial, for a browser")
     output = report.add_mutually_exclusive_group()
     output.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
     output.add_argument("--json", action="store_true", help="print the report as one JSON object")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duologue.conformance.reports.document import ReportDocument, ReportedCase, ReportedFrame, ReportedRule
 from duologue.conformance.verdicts import RuleVerdict
-from duologue.markup import html_text, style_policy
+from duologue.markup import html_page, html_text
 
 CLASSES = {
     RuleVerdict.PASS: "pass",
@@ -36,20 +36,14 @@ summary { cursor: pointer; } pre { background: var(--soft); margin: .15rem 0; ov
 
 def to_html(document: ReportDocument) -> str:
     """Return the report as one page that loads nothing."""
-    parts = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{style_policy(STYLE)}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>Check of {html_text(document.target)}</title><style>{STYLE}</style></head><body>",
+    body = [
         *_head(document),
         *_broken(document),
         *_rules(document),
         "<h2>Cases</h2>",
         *(part for case in document.cases for part in _case(case)),
-        "</body></html>",
     ]
-    return "\n".join(parts) + "\n"
+    return html_page(f"Check of {document.target}", STYLE, body)
 
 
 def _head(document: ReportDocument) -> list[str]:

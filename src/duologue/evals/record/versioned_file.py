@@ -70,18 +70,27 @@ def read_bounded(path: Path, most: int = MAX_FILE_BYTES) -> bytes:
     Raises:
         RecordError: It cannot be read, is not a regular file, or is larger.
     """
+    content = read_beginning(path, most + 1)
+    if len(content) > most:
+        raise RecordError(f"{path} is larger than {most:,} bytes")
+    return content
+
+
+def read_beginning(path: Path, most: int) -> bytes:
+    """Return at most so many bytes of a regular file; opening a pipe does not wait.
+
+    Raises:
+        RecordError: It cannot be read, or is not a regular file.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise RecordError(f"{path} is not a regular file")
     with os.fdopen(descriptor, "rb") as file:
-        info = os.fstat(descriptor)
-        if not stat.S_ISREG(info.st_mode):
-            raise RecordError(f"{path} is not a regular file")
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise RecordError(f"{path} is larger than {most:,} bytes")
-    return content
+        return file.read(most)
 
 
 def sync_directory(path: Path) -> None:

@@ -78,6 +78,7 @@ class AgentRow(Struct, frozen=True, kw_only=True):
     Attributes:
         label: Its label, unique in the report.
         run: Name of its run.
+        path: Directory or file of its run.
         name: Name that the agent reported.
         version: Version that the agent reported.
         estimates: `pass@1`, `score` and the other metrics, each over all cases that are not in quarantine.
@@ -91,6 +92,7 @@ class AgentRow(Struct, frozen=True, kw_only=True):
 
     label: str
     run: str
+    path: str
     name: str
     version: str
     estimates: list[Estimate]
@@ -224,6 +226,7 @@ def _agent_row(run: RunSummary, agent: AgentSummary, metric: str, level: float) 
     return AgentRow(
         label=agent.label,
         run=run.name,
+        path=run.path,
         name=agent.identity.title or agent.identity.name,
         version=agent.identity.version,
         estimates=[

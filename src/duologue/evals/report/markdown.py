@@ -41,8 +41,8 @@ def comparison_table(comparisons: Sequence[PairedComparison]) -> list[str]:
     ]
     rows = [
         f"| {markdown_text(each.first)} | {markdown_text(each.second)} | {each.cases} | "
-        f"{_signed(each.difference)} | {_interval(each)} | {each.adjusted_p:.3g} ({each.test.replace('_', ' ')}) | "
-        f"{phrases.number(each.detectable)} |"
+        f"{phrases.signed(each.difference)} | {_interval(each)} | {each.adjusted_p:.3g} "
+        f"({each.test.replace('_', ' ')}) | {phrases.number(each.detectable)} |"
         for each in comparisons
     ]
     return [*head, *rows, "", *(f"- {markdown_text(each.sentence, None)}" for each in comparisons)]
@@ -99,10 +99,6 @@ def _missing(report: EvalReport) -> list[str]:
 
 def _missing_of(agent: AgentRow) -> list[str]:
     return [phrases.missing_line(agent.label, trial) for trial in agent.trials() if trial.missing is not None]
-
-
-def _signed(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.3f}"
 
 
 def _interval(found: PairedComparison) -> str:

@@ -20,6 +20,11 @@ def limits(interval: Interval | None) -> str:
     return "–" if interval is None else f"{interval.low:.3f} to {interval.high:.3f}"
 
 
+def signed(value: float | None) -> str:
+    """Return a difference with its sign; a dash if there is none."""
+    return "–" if value is None else f"{value:+.3f}"
+
+
 def amount(found: Amount | None) -> str:
     """Return the mean of an amount for each trial; a dash if it was not reported."""
     if found is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from duologue.cli.commands.eval.documents import read_results, statistics_needed
+from duologue.cli.commands.eval.documents import read_results, statistics_needed, write_document
 from duologue.cli.commands.eval.report_table import write_report
 from duologue.cli.console.safe_output import safe
 from duologue.cli.exit_codes import ExitCode, UsageError
@@ -22,6 +22,10 @@ def report(arguments: argparse.Namespace) -> int:
             document = make_report(runs, metric=arguments.metric, level=arguments.level)
         except ValueError as error:
             raise UsageError(str(error)) from None
+    if arguments.html is not None:
+        from duologue.evals.report.page.document import to_html
+
+        write_document(arguments.html, to_html(document))
     out = safe(sys.stdout, is_exact=True)
     if arguments.json:
         out.write_json(document)
