@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from duologue.evals.report.eval_report import CaseRow as CaseRow
     from duologue.evals.report.eval_report import EvalReport as EvalReport
     from duologue.evals.report.eval_report import make_report as make_report
+    from duologue.evals.report.run_comparison import AgentComparison as AgentComparison
+    from duologue.evals.report.run_comparison import CaseDifference as CaseDifference
+    from duologue.evals.report.run_comparison import RunComparison as RunComparison
+    from duologue.evals.report.run_comparison import compare_runs as compare_runs
     from duologue.evals.report.run_summary import AgentSummary as AgentSummary
     from duologue.evals.report.run_summary import CaseSummary as CaseSummary
     from duologue.evals.report.run_summary import RunSummary as RunSummary
@@ -96,6 +100,7 @@ else:
             "duologue.evals.record.trajectory_reader": "read_trajectory",
             "duologue.evals.record.trial_record": "TrialRecord",
             "duologue.evals.report.eval_report": "AgentRow Amount CaseRow EvalReport make_report",
+            "duologue.evals.report.run_comparison": "AgentComparison CaseDifference RunComparison compare_runs",
             "duologue.evals.report.run_summary": "AgentSummary CaseSummary RunSummary read_run",
             "duologue.evals.report.thresholds": "Threshold parse_threshold unmet_thresholds",
             "duologue.evals.report.trial_summary": "TrialSummary",

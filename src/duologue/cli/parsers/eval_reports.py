@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from duologue.cli.options import add_repeatable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 def add_reports(subcommands: Commands) -> None:
     """Add the subcommands that read finished runs."""
     _add_report(subcommands)
+    _add_compare(subcommands)
 
 
 def _add_report(subcommands: Commands) -> None:
@@ -30,6 +33,31 @@ def _add_report(subcommands: Commands) -> None:
     output.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
     output.add_argument("--json", action="store_true", help="print the report as one JSON object")
     add_metric(report)
+
+
+def _add_compare(subcommands: Commands) -> None:
+    compare = subcommands.add_parser(
+        "compare",
+        help="compare agents or runs, paired by case, and say whether a difference is shown",
+        description="Compare the agents of one run, or runs with each other, paired by case: the mean difference with "
+        "its interval, a p-value that is corrected for the number of comparisons, and the smallest difference that "
+        "could have been found. An agent that several runs have is compared with itself; otherwise every two agents "
+        "are compared.",
+        epilog="examples: duologue eval compare runs/before runs/after; duologue eval compare runs/today --agent one "
+        "--agent two",
+    )
+    compare.set_defaults(function="eval.compare:compare")
+    compare.add_argument("runs", nargs="+", metavar="DIRECTORY", help="directory of a run")
+    add_repeatable(compare, "--agent", "LABEL", "compare only these agents")
+    output = compare.add_mutually_exclusive_group()
+    output.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
+    output.add_argument("--json", action="store_true", help="print the comparison as one JSON object")
+    compare.add_argument(
+        "--fail-if-worse",
+        action="store_true",
+        help="the exit code is 1 if the second is shown to be worse than the first",
+    )
+    add_metric(compare)
 
 
 def add_metric(parser: argparse.ArgumentParser) -> None:

@@ -189,12 +189,12 @@ def make_report(runs: Sequence[RunSummary], *, metric: str = "pass@1", level: fl
     trials = {agent.label: agent.to_statistics() for _, agent in labelled}
     agents = [_agent_row(run, agent, metric, level) for run, agent in labelled]
     return EvalReport(
-        runs=[_facts(run) for run in runs],
+        runs=[run_facts(run) for run in runs],
         metric=metric,
         level=level,
         agents=agents,
         comparisons=compare_all(trials, metric=metric, level=level, seed=seed),
-        notes=[*_notes(runs), *(note for agent in agents for note in _notes_of_agent(agent, metric))],
+        notes=[*notes_of_runs(runs), *(note for agent in agents for note in _notes_of_agent(agent, metric))],
     )
 
 
@@ -258,7 +258,8 @@ def _case_row(case: CaseSummary, level: float) -> CaseRow:
     )
 
 
-def _facts(run: RunSummary) -> RunFacts:
+def run_facts(run: RunSummary) -> RunFacts:
+    """Return what a report says about a run."""
     manifest = run.manifest
     return RunFacts(
         name=run.name,
@@ -288,7 +289,8 @@ def _amount(values: Iterable[float | None], unit: str) -> Amount | None:
     return Amount(mean=fmean(known), total=sum(known), trials=len(known), unit=unit) if known else None
 
 
-def _notes(runs: Sequence[RunSummary]) -> list[str]:
+def notes_of_runs(runs: Sequence[RunSummary]) -> list[str]:
+    """Return warnings about runs: other suites, interrupted attempts, cases in quarantine."""
     notes = [f"{run.name}: {note}" for run in runs for note in run.notes]
     if len({run.manifest.suite_digest for run in runs}) > 1:
         notes.append(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from duologue.evals.report import phrases
 from duologue.evals.report.eval_report import AgentRow, CaseRow, EvalReport
+from duologue.evals.report.run_comparison import RunComparison
 from duologue.evals.statistics.comparison import PairedComparison
 from duologue.markup import markdown_code, markdown_text
 
@@ -33,6 +34,24 @@ def to_markdown(report: EvalReport) -> str:
     return "\n".join(lines)
 
 
+def comparison_to_markdown(found: RunComparison) -> str:
+    """Return a comparison of runs as Markdown: the results, and the cases that differ."""
+    lines = ["# Comparison", "", *(f"- {markdown_text(phrases.facts(run), None)}" for run in found.runs), ""]
+    lines += comparison_table([each.result for each in found.comparisons])
+    for each in found.comparisons:
+        lines += ["", f"## {markdown_text(each.result.first)} and {markdown_text(each.result.second)}", ""]
+        lines += [f"| case | {markdown_text(each.result.first)} | {markdown_text(each.result.second)} | difference |"]
+        lines += ["|---|---|---|---|"]
+        lines += [
+            f"| {markdown_code(case.case)} | {phrases.number(case.first)} | {phrases.number(case.second)} | "
+            f"{phrases.signed(case.difference)} |"
+            for case in each.cases
+            if case.difference != 0
+        ]
+    lines += ["", "## Notes", "", *(f"- {markdown_text(note, None)}" for note in found.notes)] if found.notes else []
+    return "\n".join([*lines, ""])
+
+
 def comparison_table(comparisons: Sequence[PairedComparison]) -> list[str]:
     """Return comparisons as a table, and each in a sentence."""
     head = [
@@ -41,7 +60,7 @@ def comparison_table(comparisons: Sequence[PairedComparison]) -> list[str]:
     ]
     rows = [
         f"| {markdown_text(each.first)} | {markdown_text(each.second)} | {each.cases} | "
-        f"{phrases.signed(each.difference)} | {_interval(each)} | {each.adjusted_p:.3g} "
+        f"{phrases.signed(each.difference)} | {phrases.signed_limits(each.interval)} | {each.adjusted_p:.3g} "
         f"({each.test.replace('_', ' ')}) | {phrases.number(each.detectable)} |"
         for each in comparisons
     ]
@@ -99,7 +118,3 @@ def _missing(report: EvalReport) -> list[str]:
 
 def _missing_of(agent: AgentRow) -> list[str]:
     return [phrases.missing_line(agent.label, trial) for trial in agent.trials() if trial.missing is not None]
-
-
-def _interval(found: PairedComparison) -> str:
-    return "–" if found.interval is None else f"{found.interval.low:+.3f} to {found.interval.high:+.3f}"

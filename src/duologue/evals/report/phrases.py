@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from duologue.evals.record.outcomes import OUTCOMES
 from duologue.evals.report.eval_report import Amount, EvalReport, RunFacts
 from duologue.evals.report.trial_summary import MISSING_WORDS, TrialSummary
+from duologue.evals.statistics.comparison import PairedTest
 from duologue.evals.statistics.intervals import Interval
 
 
@@ -23,6 +24,22 @@ def limits(interval: Interval | None) -> str:
 def signed(value: float | None) -> str:
     """Return a difference with its sign; a dash if there is none."""
     return "–" if value is None else f"{value:+.3f}"
+
+
+def signed_limits(interval: Interval | None) -> str:
+    """Return the limits of the interval of a difference; a dash if there is none."""
+    return "–" if interval is None else f"{interval.low:+.3f} to {interval.high:+.3f}"
+
+
+def test_name(test: PairedTest) -> str:
+    """Return the name of a test."""
+    names: dict[PairedTest, str] = {
+        "mcnemar": "exact McNemar",
+        "sign_flip_exact": "all sign flips of the differences of cases",
+        "sign_flip": "random sign flips of the differences of cases",
+        "none": "none",
+    }
+    return names[test]
 
 
 def amount(found: Amount | None) -> str:

@@ -48,7 +48,7 @@ def write_report(out: SafeOutput, report: EvalReport) -> None:
     for agent in report.agents:
         if agent.flakiness.cases:
             listed = escape_line(", ".join(agent.flakiness.cases), None)
-            out.write(f"flaky for {_label(agent.label)}: {listed}\n", Style.YELLOW)
+            out.write(f"flaky for {short_label(agent.label)}: {listed}\n", Style.YELLOW)
     for note in report.notes:
         out.write(f"note: {escape_line(note, None)}\n", Style.DIM)
 
@@ -102,7 +102,7 @@ def _agent(out: SafeOutput, report: EvalReport, agent: AgentRow) -> list[Cell]:
     others = [agent.estimate_of(metric) for metric in _others(report)]
     lost = sum(agent.missing.values())
     return [
-        Cell(_label(agent.label), Style.BOLD),
+        Cell(short_label(agent.label), Style.BOLD),
         Cell(bar(out, value, BAR_COLUMNS if columns_of(out) >= WIDE else NARROW_BAR_COLUMNS), Style.CYAN),
         Cell(phrases.number(value), Style.BOLD, is_right=True),
         Cell(phrases.limits(chosen.interval if chosen else None)),
@@ -119,9 +119,9 @@ def _write_cases(out: SafeOutput, report: EvalReport) -> None:
     names = list(dict.fromkeys(name for of_agent in rows for name in of_agent))
     quarantined = {name for of_agent in rows for name, row in of_agent.items() if row.quarantine}
     notes = {name: " (quarantine)" if name in quarantined else "" for name in names}
-    first = [Cell("case", Style.DIM), *(Cell(f"{_label(name)}{notes[name]}") for name in names)]
+    first = [Cell("case", Style.DIM), *(Cell(f"{short_label(name)}{notes[name]}") for name in names)]
     columns = [
-        [Cell(_label(agent.label), Style.DIM), *(_case(out, of_agent.get(name)) for name in names)]
+        [Cell(short_label(agent.label), Style.DIM), *(_case(out, of_agent.get(name)) for name in names)]
         for agent, of_agent in zip(report.agents, rows, strict=True)
     ]
     width = max(_columns(cell.text) for column in columns for cell in column) + 2
@@ -152,7 +152,8 @@ def _write_missing(out: SafeOutput, report: EvalReport) -> None:
         out.write(f"  and {len(found) - MOST_LISTED:,} more (--json lists all)\n", Style.DIM)
 
 
-def _label(text: str) -> str:
+def short_label(text: str) -> str:
+    """Return a label that fits into a column."""
     return escape_line(text, None) if _columns(text) <= MOST_LABEL else f"{escape_line(text[: MOST_LABEL - 1], None)}…"
 
 

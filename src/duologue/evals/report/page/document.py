@@ -111,7 +111,7 @@ def _comparisons(report: EvalReport) -> list[str]:
 
 
 def _comparison(each: PairedComparison) -> str:
-    limits = "–" if each.interval is None else f"{each.interval.low:+.3f} to {each.interval.high:+.3f}"
+    limits = phrases.signed_limits(each.interval)
     return (
         f'<tr><td class="name">{html_text(each.first)}</td><td class="name">{html_text(each.second)}</td>'
         f'<td class="number">{each.cases}</td><td>{difference_bar(each)}</td>'
