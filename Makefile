@@ -17,7 +17,7 @@ FUZZ_SECONDS ?= 60
 WORKERS := -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format format-check lint types docs docs-serve faults coverage matrix bench schema web chaos fuzz mutants package lock clean
+.PHONY: help setup run test check format format-check lint types docs docs-serve faults coverage conformance matrix bench schema web chaos fuzz mutants package lock clean
 
 help: ## list what can be done
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ faults: setup ## run the tests of faults and write docs/project/faults.md from t
 
 coverage: setup ## each pure package at 100 % of its branches by its own tests
 	$(BIN)/python -m scripts.coverage_per_module
+
+conformance: setup ## check agents on the SDKs that can be had here and write docs/project/conformance.md
+	$(BIN)/python -m scripts.conformance_page
 
 matrix: setup ## the core tests on every CPython from 3.11 up that this machine has
 	$(BIN)/python -m scripts.test_matrix

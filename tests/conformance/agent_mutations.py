@@ -61,6 +61,7 @@ MUTATIONS = (
             "links refused": {34},
             "terminal login offered": {36},
             "login: wrong code": ({40}, {33}),
+            "login: none is offered": {33},
             "login: without effect": ({41}, {33}),
             "any login accepted": {43},
             "relative cwd accepted": {46},
@@ -95,7 +96,7 @@ MUTATIONS = (
             "cancel ignored": ({77}, {83, 172}),
             "approved tool unfinished": {93},
             "runs rejected tools": {99},
-            "reads without capability": ({100}, {32}),
+            "reads without capability": {100},
             "terminal without capability": {105},
             "terminal not released": {112},
             "any mode accepted": {115},
@@ -113,6 +114,7 @@ MUTATIONS = (
             "mode fixed while running": {159},
             "second initialize accepted": {168},
             "update before the session": {170},
+            "exits in a turn": {166},
             "second prompt lost": {172},
             "null ids ignored": {176},
             "dies of large lines": {180},
@@ -158,3 +160,11 @@ PROCESS_MUTATIONS = _table(
     },
 )
 """Every fault that only a process can have."""
+
+HABITS = (
+    AgentMutation("turn fails with its form", frozenset()),
+    AgentMutation("turn fails with its form", frozenset(), 2),
+    AgentMutation("declined addresses are completed", frozenset()),
+    AgentMutation("whole messages repeat chunks", frozenset(), 2),
+)
+"""Differences between agents that no rule forbids, each found in an agent that a check once blamed for it."""

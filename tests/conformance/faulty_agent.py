@@ -25,7 +25,7 @@ PROFILE = Profile(
     prompts={
         "answer": "answer", "permission": "permission", "long": "long", "read_file": "read {file}",
         "write_file": "write {file}", "terminal": "terminal", "form": "form", "url": "url", "notice": "notice",
-        "compaction": "compaction", "cwd": "cwd", "roots": "roots", "big": "big", "stream": "stream",
+        "compaction": "compaction", "cwd": "cwd", "roots": "roots", "plan": "plan", "big": "big", "stream": "stream",
     },
 )  # fmt: skip
 

@@ -47,7 +47,7 @@ async def initialize(connection: Connection, id_: object, params: Json) -> Json:
 
 def _methods(connection: Connection) -> list[Json]:
     key = "id" if connection.version == 1 else "methodId"
-    if connection.faulty("login without methods"):
+    if connection.faulty("login without methods", "login: none is offered"):
         return []
     found: list[Json] = [{key: "check", "name": "Log in"} | ({"type": "agent"} if connection.version == 2 else {})]
     if (

@@ -36,7 +36,11 @@ class Turn:
     def say(self, text: str, *, keep: bool = True) -> None:
         content = {"type": "text", "text": text}
         message = f"answer-{self.number}"
-        self.connection.update(self.session, "agent_message_chunk", keep=keep, messageId=message, content=content)
+        if self.faulty("whole messages repeat chunks"):
+            self.connection.update(self.session, "agent_message_chunk", keep=False, messageId=message, content=content)
+            self.connection.update(self.session, "agent_message", keep=keep, messageId=message, content=[content])
+        else:
+            self.connection.update(self.session, "agent_message_chunk", keep=keep, messageId=message, content=content)
 
     def tool(self, status: str, *, is_new: bool = False, **fields: object) -> None:
         kind = "tool_call" if is_new and self.connection.version == 1 else "tool_call_update"
@@ -147,6 +151,11 @@ async def _elicit(turn: Turn, mode: str, **fields: object) -> None:
     response = await turn.ask("elicitation/create", mode=mode, message="A question", **fields)
     if turn.faulty("fails after decline") and response.get("result", {}).get("action") == "decline":
         raise Refused(-32603, "declined")
+    if turn.faulty("turn fails with its form") and "error" in response:
+        raise Refused(-32603, "the form failed")
+    if turn.faulty("declined addresses are completed") and mode == "url":
+        message = {"method": "elicitation/complete", "params": {"elicitationId": fields["elicitationId"]}}
+        turn.connection.send(message)
     turn.say("asked")
 
 
@@ -183,6 +192,17 @@ async def roots(turn: Turn) -> None:
     turn.say(f"roots: {', '.join(turn.session.roots)}")
 
 
+async def plan(turn: Turn) -> None:
+    if turn.faulty("exits in a turn"):
+        await turn.connection.transport.aclose()
+    entries = [{"content": "one step", "priority": "medium", "status": "completed"}]
+    if turn.connection.version == 1:
+        turn.connection.update(turn.session, "plan", entries=entries)
+    else:
+        shown = {"type": "items", "planId": f"plan-{turn.number}", "entries": entries}
+        turn.connection.update(turn.session, "plan_update", plan=shown)
+
+
 async def big(turn: Turn) -> None:
     turn.say("x" * BIG, keep=False)
 
@@ -196,7 +216,7 @@ async def stream(turn: Turn) -> None:
 ACTS: dict[str, Act] = {
     "answer": answer, "long": wait, "permission": permission, "read": read_file, "write": write_file,
     "terminal": terminal, "form": form, "url": url, "notice": notice, "compaction": compaction, "cwd": cwd,
-    "roots": roots, "big": big, "stream": stream,
+    "roots": roots, "plan": plan, "big": big, "stream": stream,
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from duologue.testing.faults.clock import VirtualClock
 from duologue.trace.rules.catalogue import CATALOGUE
 from scripts.conformance_mutations import PAGE, page
 from tests.conformance import faulty_agent_methods, faulty_agent_turns
-from tests.conformance.agent_mutations import MUTATIONS, PROCESS_MUTATIONS, UNANSWERED, AgentMutation
+from tests.conformance.agent_mutations import HABITS, MUTATIONS, PROCESS_MUTATIONS, UNANSWERED, AgentMutation
 from tests.conformance.faulty_agent import HANDLERS, PROFILE, FaultyAgent
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +47,12 @@ async def test_a_fault_fails_exactly_its_rules(mutation: AgentMutation) -> None:
     report = await check(mutation.fault, mutation.version, mutation.fails)
     failed = {each.rule.number: each.message for each in report.failures()}
     assert mutation.fails <= set(failed) <= mutation.fails | mutation.also | {UNANSWERED}, failed
+
+
+@pytest.mark.parametrize("habit", HABITS, ids=lambda each: f"v{each.version} {each.fault}")
+async def test_a_habit_that_no_rule_forbids_fails_none(habit: AgentMutation) -> None:
+    report = await check(habit.fault, habit.version)
+    assert not {each.rule.number: each.message for each in report.failures()}
 
 
 async def check_process(fault: str, limit: float) -> Report:

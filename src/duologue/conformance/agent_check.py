@@ -18,6 +18,7 @@ from duologue.conformance.profile import DEFAULT, Profile
 from duologue.conformance.raw_peer import Json, PeerFailed
 from duologue.conformance.report import Report
 from duologue.conformance.rule_selection import RuleSelection
+from duologue.conformance.slots import CaseSlots
 from duologue.conformance.verdicts import CaseResult, combine
 
 SECONDS = 30.0
@@ -36,7 +37,7 @@ class AgentCheck:
         selection: The rules to judge.
         versions: Versions of the protocol to check; by default those that the agent supports.
         limit: Seconds that any single wait for the agent may take.
-        jobs: Cases that run at the same time.
+        jobs: Cases that run at the same time; more than one lets a few others start while some only wait.
         on_case: Called with each result as it is there.
         cases: The cases.
     """
@@ -56,7 +57,7 @@ class AgentCheck:
         self._agent = CheckedAgent(target, profile, limit)
         self._selection = selection or RuleSelection()
         self._versions = versions
-        self._jobs = asyncio.Semaphore(jobs)
+        self._slots = CaseSlots(jobs)
         self._on_case = on_case
         self._cases = cases
         self._info: Json = {}
@@ -128,10 +129,10 @@ class AgentCheck:
         return list(await asyncio.gather(*(self._run_case(each, version) for each, version in chosen)))
 
     async def _run_case(self, case: CheckCase[AgentRun], version: int) -> CaseResult:
-        async with self._jobs:
+        async with self._slots.take() as slot:
             began = time.monotonic()
             with tempfile.TemporaryDirectory(prefix="duologue-check-") as folder:
-                run = AgentRun(case.name, case.rules, version, self._agent, Path(folder))
+                run = AgentRun(case.name, case.rules, version, self._agent, Path(folder), slot.release)
                 errors = await run_case(case, run, self._agent.transport, self._agent.limit)
             result = make_result(case, run, "agent", self._selection, errors, run.stderr)
             result.seconds = round(time.monotonic() - began, 3)

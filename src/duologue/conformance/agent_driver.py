@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -116,12 +116,14 @@ class DrivenAgent:
             PeerFailed: There is no response.
         """
         response = await self.peer.request("session/new", self.session_params(**others))
-        if response.code == AUTH_REQUIRED and self.login_method:
-            await self.log_in(self.login_method)
-            response = await self.peer.request("session/new", self.session_params(**others))
-        elif response.code == AUTH_REQUIRED:
+        if response.code != AUTH_REQUIRED:
+            return response
+        if not self.auth_methods:
+            raise PeerFailed("session/new wants a login (-32000), and initialize offered no login methods")
+        if not self.login_method:
             raise CaseSkipped("the agent requires a login before it opens a session; name one in a profile: login")
-        return response
+        await self.log_in(self.login_method)
+        return await self.peer.request("session/new", self.session_params(**others))
 
     async def log_in(self, method: str) -> ReceivedMessage:
         """Log in with a method and return the response."""
@@ -188,7 +190,7 @@ class TurnEnd(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The text of the agent's messages."""
-        return "".join(message_text(each) for each in self.updates)
+        return text_of(self.updates)
 
     def of_kind(self, *kinds: str) -> list[ReceivedMessage]:
         """Return the updates of these kinds."""
@@ -303,9 +305,17 @@ class DrivenTurn:
         return self.is_own(message) and message.update.get("state") == "idle"
 
 
-def message_text(message: ReceivedMessage) -> str:
-    """Return the text of the agent's message in a session update."""
-    if message.update_kind not in ("agent_message_chunk", "agent_message"):
-        return ""
-    content: object = message.update.get("content")
-    return "".join(str(each.get("text", "")) for each in objects(content) or objects([content]))
+def text_of(updates: Iterable[ReceivedMessage]) -> str:
+    """Return the text of the agent's messages in session updates; a whole message replaces the chunks of its id."""
+    texts: dict[str, str] = {}
+    for each in updates:
+        id_, content = str(each.update.get("messageId")), each.update.get("content")
+        if each.update_kind == "agent_message_chunk":
+            texts[id_] = texts.get(id_, "") + _text(objects([content]))
+        elif each.update_kind == "agent_message" and "content" in each.update:
+            texts[id_] = _text(objects(content))
+    return "".join(texts.values())
+
+
+def _text(blocks: list[Json]) -> str:
+    return "".join(str(each.get("text", "")) for each in blocks)

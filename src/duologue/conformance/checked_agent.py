@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import msgspec
@@ -85,13 +85,23 @@ class AgentRun(CaseRun):
         version: Version of the protocol.
         agent: The agent.
         directory: An empty directory for this run.
+        on_long_wait: Called when the agent has kept the case waiting for some seconds.
     """
 
-    def __init__(self, name: str, rules: tuple[int, ...], version: int, agent: CheckedAgent, directory: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        rules: tuple[int, ...],
+        version: int,
+        agent: CheckedAgent,
+        directory: Path,
+        on_long_wait: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(name, rules, version)
         self.agent = agent
         self.directory = directory
         self.stderr = ""
+        self._on_long_wait = on_long_wait
 
     @contextlib.asynccontextmanager
     async def connect(
@@ -105,6 +115,7 @@ class AgentRun(CaseRun):
         """
         transport = self.agent.open()
         peer = RawPeer(transport, self.log.connect(), "to_agent", self.agent.limit)
+        peer.on_long_wait = self._on_long_wait
         try:
             async with peer:
                 driven = DrivenAgent(peer, self.version, ClientServices(self.directory), self.directory)

@@ -9,6 +9,9 @@ from duologue.trace.frames import TracedFrame
 from duologue.trace.rules.catalogue import rule_by_name
 from duologue.trace.validation import RuleFinding, Validator
 
+UNANSWERED = rule_by_name("unanswered-request").number
+"""A rule that only a wait in vain breaks: a case may end, and close its connection, before every response is there."""
+
 
 def judge_passively(run: CaseRun, side: CheckedSide) -> list[str]:
     """Add the judgements of the passive rules to a run; return what is wrong with the checker's own messages."""
@@ -34,10 +37,10 @@ def _judge_connection(run: CaseRun, side: CheckedSide, log: ConnectionLog) -> li
     findings += validator.finish()
     failed: set[int] = set()
     for finding in findings:
-        if finding.side == side:
-            rule = rule_by_name(finding.rule).number
+        rule = rule_by_name(finding.rule).number
+        frames = tuple(numbers[each] for each in finding.frames if each in numbers)
+        if finding.side == side and (rule != UNANSWERED or run.log.unanswered.intersection(frames)):
             failed.add(rule)
-            frames = tuple(numbers[each] for each in finding.frames if each in numbers)
             message = f"{finding.message} ({finding.path})" if finding.path else finding.message
             run.judgements.append(
                 Judgement(

@@ -27,6 +27,8 @@ Responder: TypeAlias = "Callable[[ReceivedMessage], Awaitable[Json | None]]"
 MAX_MESSAGES = 100_000
 """Messages of a peer that a connection accepts."""
 END_SECONDS = 5.0
+LONG_SECONDS = 3.0
+"""A single wait that takes longer is no work of the checker; no verdict depends on it."""
 FIRST_ID = 1000
 """Requests are numbered from here, so that their ids differ from those that a peer counts from 0 or 1."""
 PILE_UP_SECONDS, PILE_UP_STEPS = 1.0, 50
@@ -123,6 +125,7 @@ class RawPeer:
         ended: Set when the peer has disconnected.
         barriers: Ids of the requests that `barrier` sent.
         barrier_request: Method and parameters of these requests.
+        on_long_wait: Called when a single wait has taken some seconds.
     """
 
     def __init__(self, transport: Transport, log: ConnectionLog, receiver: FrameDirection, limit: float) -> None:
@@ -132,6 +135,7 @@ class RawPeer:
         self.ended = asyncio.Event()
         self.barriers: set[object] = set()
         self.barrier_request: tuple[str, Json] = (BARRIER, {})
+        self.on_long_wait: Callable[[], None] = lambda: None
         self.limit = limit
         self.end_reason = ""
         self._log = log
@@ -141,6 +145,7 @@ class RawPeer:
         self._may_read = asyncio.Event()
         self._may_read.set()
         self._sent_ids: list[object] = []
+        self._numbers: dict[object, int] = {}
         self._arrived = asyncio.Condition()
         self._scope: TaskScope | None = None
 
@@ -174,9 +179,9 @@ class RawPeer:
 
     def send(self, message: Json) -> int:
         """Send a valid message; return its number in the case."""
-        self._remember(message)
         frame = msgspec.json.encode({"jsonrpc": "2.0", **message})
         number = self._log.add(self._receiver, frame)
+        self._remember(message, number)
         self._send(frame)
         return number
 
@@ -192,12 +197,14 @@ class RawPeer:
 
     def send_invalid(self, message: Json) -> int:
         """Send a message that breaks the protocol on purpose; return its number in the case."""
-        self._remember(message)
-        return self.send_raw(msgspec.json.encode({"jsonrpc": "2.0", **message}))
+        number = self.send_raw(msgspec.json.encode({"jsonrpc": "2.0", **message}))
+        self._remember(message, number)
+        return number
 
-    def _remember(self, message: Json) -> None:
+    def _remember(self, message: Json, number: int) -> None:
         if "method" in message and "id" in message:
             self._sent_ids.append(message["id"])
+            self._numbers[message["id"]] = number
 
     def send_with(self, send: Callable[[bytes], None], data: bytes) -> None:
         """Send bytes in a way that only the transport of the case has.
@@ -252,7 +259,11 @@ class RawPeer:
         Raises:
             PeerFailed: There is none in time.
         """
-        return await self.wait_for(lambda each: each.is_response and is_same(each.message["id"], id_), what)
+        try:
+            return await self.wait_for(lambda each: each.is_response and is_same(each.message["id"], id_), what)
+        except PeerFailed:
+            self._log.note_unanswered(self._numbers.get(id_))
+            raise
 
     async def barrier(self) -> ReceivedMessage:
         """Wait until the peer has read everything that was sent so far, proved by its response to a new request."""
@@ -282,21 +293,27 @@ class RawPeer:
         Raises:
             PeerFailed: There is none in time, or the peer disconnects before.
         """
-        position, limit = after, self.limit if seconds is None else seconds
+        limit = self.limit if seconds is None else seconds
+        timer = asyncio.get_running_loop().call_later(LONG_SECONDS, self.on_long_wait)
         try:
             async with asyncio.timeout(limit):
-                while True:
-                    while position < len(self.received):
-                        if matches(self.received[position]):
-                            return self.received[position]
-                        position += 1
-                    if self.ended.is_set():
-                        raise PeerFailed(f"no response to {what}: {self.end_reason or 'the peer disconnected'}")
-                    async with self._arrived:
-                        if position >= len(self.received) and not self.ended.is_set():
-                            await self._arrived.wait()
+                return await self._first(matches, what, after)
         except TimeoutError:
             raise PeerFailed(f"no response to {what} within {limit:g} s") from None
+        finally:
+            timer.cancel()
+
+    async def _first(self, matches: Callable[[ReceivedMessage], bool], what: str, position: int) -> ReceivedMessage:
+        while True:
+            while position < len(self.received):
+                if matches(self.received[position]):
+                    return self.received[position]
+                position += 1
+            if self.ended.is_set():
+                raise PeerFailed(f"no response to {what}: {self.end_reason or 'the peer disconnected'}")
+            async with self._arrived:
+                if position >= len(self.received) and not self.ended.is_set():
+                    await self._arrived.wait()
 
     async def disconnected(self) -> bool:
         """Wait until the peer disconnects; return False if it does not in time."""

@@ -38,10 +38,17 @@ class WireFrame(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class WireLog:
-    """The messages of all connections of one case, in the order in which they were sent and received."""
+    """The messages of all connections of one case, in the order in which they were sent and received.
+
+    Attributes:
+        frames: The messages.
+        unanswered: Numbers of the requests for whose responses the case waited in vain.
+        connections: How many connections there were.
+    """
 
     def __init__(self) -> None:
         self.frames: list[WireFrame] = []
+        self.unanswered: set[int] = set()
         self.connections = 0
         self._began = time.monotonic()
         self._bytes = 0
@@ -94,6 +101,11 @@ class ConnectionLog:
         if self.is_muted:
             return len(self._log.frames)
         return self._log.add(self._number, direction, frame, is_deliberate=is_deliberate)
+
+    def note_unanswered(self, number: int | None) -> None:
+        """Remember that a response to this message was waited for in vain."""
+        if number is not None:
+            self._log.unanswered.add(number)
 
     def frames(self) -> list[WireFrame]:
         """Return the messages of the connection."""

@@ -21,6 +21,7 @@ from tests.interop.peers.building import (
     kotlin_program,
     node_packages,
     python_environment,
+    source_archive,
     tool,
 )
 
@@ -41,8 +42,10 @@ __all__ = [
     "acpx",
     "conductor",
     "go_benchmark",
+    "go_example",
     "install",
     "official_python",
+    "official_python_examples",
     "official_python_remote",
     "release",
     "rust_benchmark",
@@ -125,6 +128,12 @@ def official_python_remote(name: str) -> str:
     return python_environment(f"official-remote-{release(name)}", *requirements)
 
 
+def official_python_examples(name: str) -> Path:
+    """Return the folder of the examples that the official Python SDK publishes with its sources."""
+    archive = source_archive(f"official-sources-{release(name)}", f"agent-client-protocol=={release(name)}")
+    return archive / "examples"
+
+
 def rust_benchmark() -> Path:
     """Return the benchmark's program on the Rust SDK, built for speed."""
     return cargo_program(PEERS / "rust", "bench", is_fast=True)
@@ -133,6 +142,11 @@ def rust_benchmark() -> Path:
 def go_benchmark() -> Path:
     """Return the benchmark's program on the Go SDK."""
     return go_program(PEERS / "go", "./bench")
+
+
+def go_example() -> Path:
+    """Return the agent that the Go SDK publishes among its examples."""
+    return go_program(PEERS / "go", "github.com/coder/acp-go-sdk/example/agent")
 
 
 def rust_examples() -> Path:

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,6 +49,19 @@ def python_environment(name: str, *requirements: str) -> str:
                 [str(runtime), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements], folder
             )
     return str(runtime)
+
+
+def source_archive(name: str, requirement: str) -> Path:
+    """Return the folder of the published sources of a Python package, which has more than what is installed."""
+    folder = cache() / name
+    with _making(folder, f"ready-{requirement.replace('==', '-')}") as is_needed:
+        if is_needed:
+            log(f"fetching the sources of {requirement}")
+            options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", ":all:"]
+            _fetch([sys.executable, "-m", "pip", "download", *options, requirement], folder)
+            with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
+                archive.extractall(folder, filter="data")
+    return next(each for each in folder.iterdir() if each.is_dir())
 
 
 def node_packages(name: str, *packages: str) -> Path:

@@ -381,6 +381,12 @@ def elicitation_twice(bad: bool) -> RecordedRun:
     return elicit(run, {"action": "decline"}, mode="url", elicitationId="e" if bad else "f", url="https://example.com")
 
 
+@case(131, "declined")
+def elicitation_declined(bad: bool) -> RecordedRun:
+    run = elicit(opened(), {"action": "decline"}, mode="url", elicitationId="e", url="https://example.com")
+    return run.frame("to_client", method="elicitation/complete", params={"elicitationId": "x" if bad else "e"})
+
+
 @case(134)
 def elicitation_content(bad: bool) -> RecordedRun:
     form = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}

@@ -92,8 +92,20 @@ async def malformed_capabilities(run: AgentRun) -> None:
             session = await agent.new_session()
             with run.judging(32):
                 await agent.prompt(session, run.prompt("read_file"))
-            used = [each for each in agent.peer.received if each.method.startswith(("fs/", "terminal/"))]
-            run.expect(32, not used, "a malformed capability was taken as support", *used)
+            used = _services_used(agent)
+            if used and not await _uses_what_is_not_there(run):
+                run.expect(32, False, "a malformed capability was taken as support", *used)
+
+
+def _services_used(agent: DrivenAgent) -> list[ReceivedMessage]:
+    return [each for each in agent.peer.received if each.method.startswith(("fs/", "terminal/"))]
+
+
+async def _uses_what_is_not_there(run: AgentRun) -> bool:
+    """Return True if the agent reads files of a client without capabilities, too: that breaks another rule."""
+    async with run.session({}) as (agent, session):
+        await agent.prompt(session, run.prompt("read_file"))
+        return bool(_services_used(agent))
 
 
 @case("second-initialize", 168, is_passive=False)

@@ -18,6 +18,8 @@ STRAY_RESPONSES: tuple[Json, ...] = (
     {"id": "never-sent", "error": {"code": -32603, "message": "none"}},
 )
 UNKNOWN_NOTIFICATIONS = ("_duologue/unknown", "duologue/unknown")
+MALFORMED_CANCELS: tuple[object, ...] = ([], {}, {"sessionId": 5})
+"""Parameters of `session/cancel`; were they neither an object nor an array, -32600 would be the right answer."""
 META: tuple[object, ...] = (5, "text", [], {"duologue.check/unknown": {"mode": "delete everything"}})
 
 
@@ -46,12 +48,12 @@ async def response_ids(run: AgentRun) -> None:
 
 
 async def _expect_refusal(
-    run: AgentRun, rule: int, agent: DrivenAgent, line: bytes, *codes: int, id_: int | None = None
+    run: AgentRun, rule: int, agent: DrivenAgent, line: bytes, *codes: int, id_: int | None = None, what: str = ""
 ) -> bool:
     """Send a line and pass the rule if the agent refuses it, with the id null or this one, and still answers."""
     position = len(agent.peer.received)
     number = agent.peer.send_raw(line)
-    text = line.decode()
+    text = what or line.decode()
 
     def is_refusal(each: ReceivedMessage) -> bool:
         return each.code in codes and each.message.get("id", 0) in (None, id_)
@@ -90,13 +92,16 @@ async def batch(run: AgentRun) -> None:
     """Send a batch, which has requests in it, and an empty one."""
     request: Json = {"jsonrpc": "2.0", "id": 901, "method": BARRIER, "params": {}}
     async with run.connect() as agent:
-        for line in (msgspec.json.encode([request, request | {"id": 902}]), b"[]"):
+        for what, line in (
+            ("a batch of two requests", msgspec.json.encode([request, request | {"id": 902}])),
+            ("an empty batch", b"[]"),
+        ):
             position = len(agent.peer.received)
-            if not await _expect_refusal(run, 12, agent, line, INVALID_REQUEST):
+            if not await _expect_refusal(run, 12, agent, line, INVALID_REQUEST, what=what):
                 return
             answers = _responses_after(agent, position)
             got = ", ".join(map(describe, answers))
-            run.expect(12, len(answers) == 1, f"a batch: expected one error and nothing else, got {got}", *answers)
+            run.expect(12, len(answers) == 1, f"{what}: expected one error and nothing else, got {got}", *answers)
 
 
 @case("notifications", 9, 14, is_passive=False)
@@ -112,7 +117,7 @@ async def notifications(run: AgentRun) -> None:
             message = f"the notification {method} got a response: {', '.join(map(describe, answers))}"
             run.expect(14, not answers, message, *answers)
             run.expect(9, not answers, message, *answers)
-        for params in (5, {}, {"sessionId": 5}):
+        for params in MALFORMED_CANCELS:
             position = len(agent.peer.received)
             agent.peer.send_invalid({"method": "session/cancel", "params": params})
             if not await run.expect_alive(9, agent, "after a malformed session/cancel"):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from duologue.conformance.agent_driver import DrivenAgent
 from duologue.conformance.case import CheckCase, case
 from duologue.conformance.checked_agent import AgentRun, describe
-from duologue.conformance.raw_peer import Json, ReceivedMessage
+from duologue.conformance.profile import Act
+from duologue.conformance.raw_peer import Json, PeerFailed, ReceivedMessage
 
 INVALID_PARAMS = -32602
 STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
@@ -16,6 +19,8 @@ OF_TURN = frozenset(
     )
 )
 """Kinds of updates that belong to a turn."""
+WITHOUT_END: tuple[Act, ...] = ("long", "process", "big", "stream")
+"""Acts that go on until they are cancelled, or send so much that they have cases of their own."""
 MALFORMED_BLOCKS: tuple[Json, ...] = ({"type": "text"}, {"type": "resource_link", "name": "a link"})
 
 
@@ -92,6 +97,20 @@ async def second_prompt(run: AgentRun) -> None:
         run.expect(172, True, "")
 
 
+@case("every-act", 166)
+async def every_act(run: AgentRun) -> None:
+    """Bring the agent to do everything that the profile knows, one turn each: every prompt is answered."""
+    async with run.connect() as agent:
+        for act in (each for each in get_args(Act) if run.knows(each) and each not in WITHOUT_END):
+            started = agent.start_prompt(await agent.new_session(), run.prompt(act))
+            try:
+                await started.end()
+            except PeerFailed as error:
+                run.expect(166, False, f"the turn for the act {act!r}: {error}")
+                return
+        run.expect(166, True, "")
+
+
 @case("malformed-content", 148, versions=(2,), is_passive=False)
 async def malformed_content(run: AgentRun) -> None:
     """Send prompts with blocks of known types that lack a field."""
@@ -105,4 +124,4 @@ async def malformed_content(run: AgentRun) -> None:
             run.expect_error(148, response, f"a prompt with {block}", INVALID_PARAMS)
 
 
-CASES: tuple[CheckCase[AgentRun], ...] = (turn, turn_state, second_prompt, malformed_content)
+CASES: tuple[CheckCase[AgentRun], ...] = (turn, turn_state, second_prompt, every_act, malformed_content)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from duologue.conformance.agent_cases.prompts import OF_TURN
-from duologue.conformance.agent_driver import DrivenAgent, TurnEnd, message_text
+from duologue.conformance.agent_driver import DrivenAgent, TurnEnd, text_of
 from duologue.conformance.case import CaseSkipped, CheckCase, NotProvoked, case
 from duologue.conformance.checked_agent import AgentRun, describe
 from duologue.conformance.profile import Act
@@ -82,7 +82,7 @@ async def load_session(run: AgentRun) -> None:
 
 
 def _expect_history(run: AgentRun, rule: int, opened: Reopened, end: TurnEnd) -> None:
-    replayed = "".join(map(message_text, opened.before))
+    replayed = text_of(opened.before)
     is_met = end.text in replayed and any(each.update_kind.startswith("user_message") for each in opened.before)
     message = f"the replay before the response lacks the prompt, or what the agent said ({end.text!r}): {replayed!r}"
     run.expect(rule, is_met, message, opened.response)

@@ -29,6 +29,7 @@ class ElicitationRules(ProtocolRule):
     def __init__(self) -> None:
         super().__init__()
         self._open: Remembered[str, int] = Remembered()
+        self._sent: Remembered[str, int] = Remembered()
 
     def check(self, frame: TracedFrame, wire: WireState) -> Iterator[Violation]:
         """Report wrong modes, ids, addresses and answers."""
@@ -52,15 +53,16 @@ class ElicitationRules(ProtocolRule):
             if (first := self._open.get(id_)) is not None:
                 message = f"the elicitation {id_[:200]!r} is open"
                 yield Violation(131, message, (frame.number, first), "$.params.elicitationId")
-            self._open[id_] = frame.number
+            self._open[id_] = self._sent[id_] = frame.number
             if _has_credentials(text(wire.body, "url")):
                 yield Violation(135, "credentials in the URL", (frame.number,), "$.params.url")
 
     def _complete(self, frame: TracedFrame, wire: WireState) -> Iterator[Violation]:
         self.observe("agent", 131)
         id_ = text(wire.body, "elicitationId")
-        if self._open.pop(id_, None) is None and not wire.is_partial and not self._open.is_partial:
-            message = f"no elicitation {id_[:200]!r} is open"
+        self._open.pop(id_, None)
+        if id_ not in self._sent and not wire.is_partial and not self._sent.is_partial:
+            message = f"no elicitation {id_[:200]!r} was sent"
             yield Violation(131, message, (frame.number,), "$.params.elicitationId")
 
     def _answer(self, frame: TracedFrame, wire: WireState, request: OpenRequest) -> Iterator[Violation]:

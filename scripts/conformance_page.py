@@ -1,0 +1,201 @@
+"""Write `docs/project/conformance.md`: what `duologue check` finds in agents on the SDKs of the protocol.
+
+python -m scripts.conformance_page [NAME...]
+
+With names, only these agents are run and the page is printed instead of written. The exit code is 1 if an agent has a
+finding without an explanation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from duologue import __version__
+from duologue.conformance.agent_check import AgentCheck
+from duologue.conformance.baseline import Baseline
+from duologue.conformance.profile import read_profile
+from duologue.conformance.reports.document import (
+    ReportDocument,
+    ReportedFinding,
+    ReportedFrame,
+    ReportedRule,
+    make_document,
+)
+from duologue.conformance.verdicts import RuleVerdict
+from tests.interop.conformance.agents import AGENTS, SdkAgent
+from tests.interop.peers import Absent, release
+
+PAGE = Path(__file__).parents[1] / "docs/project/conformance.md"
+OWN = [sys.executable, "-m", "duologue", "agent", "--v2"]
+LONGEST_FRAME = 230
+MOST_FRAMES = 4
+FRAME_OF_SDK = "SDK: "
+HEAD = """# Conformance of other implementations
+
+`make conformance` runs [`duologue check agent`](../how-to/check-your-agent.md) against agents on the SDKs of the
+protocol and writes this page. Some are the examples that the SDKs publish to their registries, the others small agents
+that the interop suite of this project has for each SDK. Every finding was confirmed by hand with the messages shown,
+and is due to one of two:
+
+- **the SDK**: every agent on it does the same, unless its author prevents it;
+- **the program**: the author of the agent could have done otherwise. The agents of the interop suite check little and
+  ignore capabilities on purpose, so that clients of every kind can be tried with them.
+
+The interop suite fails if a check finds anything that is not listed here, or no longer finds what is.
+"""
+
+
+@dataclass(frozen=True)
+class CheckedRow:
+    """One agent with its report, or the reason why there is none."""
+
+    sdk: str
+    program: str
+    document: ReportDocument | None
+    known: Baseline
+    absence: str = ""
+
+    def failures(self) -> list[tuple[ReportedRule, str]]:
+        """Return the rules that fail, each with its explanation."""
+        rows = self.document.rules if self.document is not None else []
+        return [(each, self._reason(each)) for each in rows if each.verdict is RuleVerdict.FAIL]
+
+    def _reason(self, rule: ReportedRule) -> str:
+        found = [each for each in self.known.known if each.rule == rule.number and each.version in (None, rule.version)]
+        return found[0].reason if found else ""
+
+
+async def _check_own() -> CheckedRow:
+    report = await AgentCheck(OWN, profile=read_profile("builtin")).run()
+    return CheckedRow(f"duologue {__version__}", "`duologue agent`", make_document(report), Baseline())
+
+
+async def _check(agent: SdkAgent) -> CheckedRow:
+    sdk, program = f"{agent.sdk.partition('-')[0]} {release(agent.sdk)}", agent.program
+    try:
+        document, absence = make_document(await agent.check()), ""
+    except Absent as reason:
+        document, absence = None, str(reason)
+    return CheckedRow(sdk, program, document, agent.known, absence)
+
+
+def _overview(rows: list[CheckedRow]) -> str:
+    lines = [
+        "| SDK | agent | version | passed | findings: SDK | findings: program | skipped | not observed |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        if row.document is None:
+            lines.append(f"| {row.sdk} | {row.program} | | not run: {row.absence} | | | | |")
+            continue
+        of_sdk = sum(reason.startswith(FRAME_OF_SDK) for _, reason in row.failures())
+        versions = ", ".join(map(str, row.document.versions))
+        passed, skipped, unseen = (row.document.summary.get(each, 0) for each in ("PASS", "SKIPPED", "NOT OBSERVED"))
+        cells = (row.sdk, row.program, versions, passed, of_sdk, len(row.failures()) - of_sdk, skipped, unseen)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def _by_rule(rows: list[CheckedRow], *, of_sdk: bool) -> dict[int, list[tuple[CheckedRow, ReportedRule, str]]]:
+    found: dict[int, list[tuple[CheckedRow, ReportedRule, str]]] = {}
+    for row in rows:
+        for rule, reason in row.failures():
+            if reason.startswith(FRAME_OF_SDK) == of_sdk:
+                found.setdefault(rule.number, []).append((row, rule, reason))
+    return dict(sorted(found.items()))
+
+
+def _sdk_findings(rows: list[CheckedRow]) -> str:
+    parts: list[str] = []
+    for number, found in _by_rule(rows, of_sdk=True).items():
+        rule = found[0][1]
+        parts.append(f"### {number} {rule.name} ({rule.level})\n\n{rule.text}\n")
+        by_reason: dict[str, list[tuple[CheckedRow, ReportedRule]]] = {}
+        for row, each, reason in found:
+            by_reason.setdefault(reason.removeprefix(FRAME_OF_SDK), []).append((row, each))
+        for reason, agents in by_reason.items():
+            names = ", ".join(dict.fromkeys(row.sdk for row, _ in agents))
+            parts.append(f"**{names}**: {reason}\n\n```\n{_frames(*agents[0])}\n```\n")
+    return "\n".join(parts)
+
+
+def _frames(row: CheckedRow, rule: ReportedRule) -> str:
+    """Return the messages of the first finding that has any, and the message that provoked them."""
+    assert row.document is not None
+    finding = next((each for each in rule.findings if each.frames), rule.findings[0])
+    case = next(each for each in row.document.cases if (each.case, each.version) == (finding.case, rule.version))
+    shown = _shown(finding, case.wire)
+    lines = [f"{'→' if each.to == 'agent' else '←'} {_short(each.text)}" for each in shown]
+    return "\n".join(lines if shown[-1].to == "client" else [*lines, "← (nothing)"])
+
+
+def _shown(finding: ReportedFinding, wire: list[ReportedFrame]) -> list[ReportedFrame]:
+    """Return the messages of a finding, and before them the one that provoked the first of them."""
+    if not finding.frames:
+        return wire[-2:]
+    found = [each for each in wire if each.number in finding.frames][:MOST_FRAMES]
+    before = [each for each in wire if each.number < found[0].number and each.to == "agent"]
+    return [*before[-1:], *found] if found[0].to == "client" else found
+
+
+def _short(text: str) -> str:
+    text = re.sub(r"/[^\s\"]*duologue-check-\w+", "/work", text)
+    return text if len(text) <= LONGEST_FRAME else f"{text[:LONGEST_FRAME]}…"
+
+
+def _program_findings(rows: list[CheckedRow]) -> str:
+    lines = ["| rule | level | agents | why |", "|---|---|---|---|"]
+    for number, found in _by_rule(rows, of_sdk=False).items():
+        rule = found[0][1]
+        by_reason: dict[str, list[str]] = {}
+        for row, _, reason in found:
+            by_reason.setdefault(reason, []).append(f"{row.sdk} ({row.program})")
+        for reason, agents in by_reason.items():
+            names = "; ".join(dict.fromkeys(agents))
+            lines.append(f"| {number} {rule.name} | {rule.level} | {names} | {reason or '**not explained**'} |")
+    return "\n".join(lines)
+
+
+def page(rows: list[CheckedRow]) -> str:
+    """Return the page."""
+    date = datetime.now(UTC).date().isoformat()
+    rule_set = next((row.document.rule_set for row in rows if row.document is not None), "")
+    return (
+        f"{HEAD}\nWritten on {date} by duologue {__version__} with the rules of the set `{rule_set}`.\n\n"
+        f"## Agents\n\nNumbers of rules by verdict, both versions of the protocol added up.\n\n{_overview(rows)}\n\n"
+        f"## Findings due to SDKs\n\n{_sdk_findings(rows)}\n"
+        f"## Findings due to programs\n\n{_program_findings(rows)}\n"
+    )
+
+
+async def _rows(names: list[str]) -> list[CheckedRow]:
+    rows = [] if names else [await _check_own()]
+    for agent in AGENTS:
+        if not names or agent.name in names:
+            print(agent.name, file=sys.stderr, flush=True)
+            rows.append(await _check(agent))
+    return rows
+
+
+def main() -> int:
+    """Run the agents and write the page; return the exit code."""
+    names = sys.argv[1:]
+    rows = asyncio.run(_rows(names))
+    text = page(rows)
+    if names:
+        print(text)
+    else:
+        PAGE.write_text(text, "utf-8")
+    new = [f"{row.sdk} ({row.program}): rule {rule.number}" for row in rows for rule, why in row.failures() if not why]
+    for each in new:
+        print(f"not explained: {each}", file=sys.stderr)
+    return 1 if new else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
