@@ -11,6 +11,7 @@ sys.modules["numpy"] = None  # as if it were not installed
 from duologue import evals
 assert evals.pass_at_k(5, 1, 5) == 1.0
 assert evals.load_suite and evals.RunDirectory and evals.CaseTrials and evals.json_schema and evals.flakiness
+assert evals.read_run and evals.unmet_thresholds and evals.to_junit and evals.to_csv and evals.analyze_balance
 assert not {name.partition(".")[0] for name in sys.modules} & {"scipy", "rich", "pytest"}
 for name in ("estimate", "compare", "krippendorff_alpha"):
     try:

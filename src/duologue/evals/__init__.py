@@ -35,11 +35,20 @@ if TYPE_CHECKING:
     from duologue.evals.record.trajectory import TrajectoryStep as TrajectoryStep
     from duologue.evals.record.trajectory_reader import read_trajectory as read_trajectory
     from duologue.evals.record.trial_record import TrialRecord as TrialRecord
+    from duologue.evals.report.balance import BalanceAnalysis as BalanceAnalysis
+    from duologue.evals.report.balance import Category as Category
+    from duologue.evals.report.balance import analyze_balance as analyze_balance
     from duologue.evals.report.eval_report import AgentRow as AgentRow
     from duologue.evals.report.eval_report import Amount as Amount
     from duologue.evals.report.eval_report import CaseRow as CaseRow
     from duologue.evals.report.eval_report import EvalReport as EvalReport
     from duologue.evals.report.eval_report import make_report as make_report
+    from duologue.evals.report.exports.junit import to_junit as to_junit
+    from duologue.evals.report.exports.trial_table import to_csv as to_csv
+    from duologue.evals.report.exports.trial_table import to_json_lines as to_json_lines
+    from duologue.evals.report.harness_results import read_harness_run as read_harness_run
+    from duologue.evals.report.markdown import to_markdown as to_markdown
+    from duologue.evals.report.page.document import to_html as to_html
     from duologue.evals.report.run_comparison import AgentComparison as AgentComparison
     from duologue.evals.report.run_comparison import CaseDifference as CaseDifference
     from duologue.evals.report.run_comparison import RunComparison as RunComparison
@@ -99,7 +108,13 @@ else:
             "duologue.evals.record.trajectory": "TrajectoryStep",
             "duologue.evals.record.trajectory_reader": "read_trajectory",
             "duologue.evals.record.trial_record": "TrialRecord",
+            "duologue.evals.report.balance": "BalanceAnalysis Category analyze_balance",
             "duologue.evals.report.eval_report": "AgentRow Amount CaseRow EvalReport make_report",
+            "duologue.evals.report.exports.junit": "to_junit",
+            "duologue.evals.report.exports.trial_table": "to_csv to_json_lines",
+            "duologue.evals.report.harness_results": "read_harness_run",
+            "duologue.evals.report.markdown": "to_markdown",
+            "duologue.evals.report.page.document": "to_html",
             "duologue.evals.report.run_comparison": "AgentComparison CaseDifference RunComparison compare_runs",
             "duologue.evals.report.run_summary": "AgentSummary CaseSummary RunSummary read_run",
             "duologue.evals.report.thresholds": "Threshold parse_threshold unmet_thresholds",

@@ -11,10 +11,16 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
+RUN_HELP = "directory of a run, or a .jsonl file of acp-harness results"
+
+
 def add_reports(subcommands: Commands) -> None:
     """Add the subcommands that read finished runs."""
     _add_report(subcommands)
     _add_compare(subcommands)
+    _add_export(subcommands)
+    _add_summarize(subcommands)
+    _add_balance(subcommands)
 
 
 def _add_report(subcommands: Commands) -> None:
@@ -27,7 +33,7 @@ def _add_report(subcommands: Commands) -> None:
         epilog="examples: duologue eval report runs/today; duologue eval report runs/today --html report.html",
     )
     report.set_defaults(function="eval.report:report")
-    report.add_argument("runs", nargs="+", metavar="DIRECTORY", help="directory of a run")
+    report.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
     report.add_argument("--html", metavar="FILE", help="also write one HTML page with every trial, for a browser")
     output = report.add_mutually_exclusive_group()
     output.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
@@ -47,7 +53,7 @@ def _add_compare(subcommands: Commands) -> None:
         "--agent two",
     )
     compare.set_defaults(function="eval.compare:compare")
-    compare.add_argument("runs", nargs="+", metavar="DIRECTORY", help="directory of a run")
+    compare.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
     add_repeatable(compare, "--agent", "LABEL", "compare only these agents")
     output = compare.add_mutually_exclusive_group()
     output.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
@@ -58,6 +64,64 @@ def _add_compare(subcommands: Commands) -> None:
         help="the exit code is 1 if the second is shown to be worse than the first",
     )
     add_metric(compare)
+
+
+def _add_export(subcommands: Commands) -> None:
+    export = subcommands.add_parser(
+        "export",
+        help="write the trials of runs as JUnit XML, CSV or JSON lines",
+        description="Write every trial of runs for other programs: JUnit XML for CI, CSV for spreadsheets (no cell is "
+        "a formula), or one JSON object per line. Trials that are missing are there, with their reasons; in JUnit XML "
+        "they are skipped tests.",
+        epilog="examples: duologue eval export junit runs/today -o report.xml; duologue eval export csv runs/today",
+    )
+    export.set_defaults(function="eval.export:export")
+    export.add_argument("format", choices=("junit", "csv", "jsonl"), help="format to write")
+    export.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
+    add_output(export)
+
+
+def _add_summarize(subcommands: Commands) -> None:
+    summarize = subcommands.add_parser(
+        "summarize",
+        help="summarize results of acp-harness",
+        description="Summarize the JSON lines that `capture` or `trials` wrote: prompt, answer, names of tool calls "
+        "and time of each, as JSON lines or as Markdown with an id for each step.",
+        epilog="example: duologue eval summarize results.jsonl --markdown",
+    )
+    summarize.set_defaults(function="eval.summarize:summarize")
+    summarize.add_argument("results", metavar="FILE", help="JSON lines of `capture` or `trials`")
+    summarize.add_argument("-m", "--markdown", action="store_true", help="write Markdown")
+    add_output(summarize)
+
+
+def _add_balance(subcommands: Commands) -> None:
+    balance = subcommands.add_parser(
+        "balance",
+        help="show how the cases of a suite are spread over tags or categories",
+        description="Count the cases of a suite by tag, by family or by a key of their metadata, and name what has too "
+        "few cases or no graders.",
+        epilog="examples: duologue eval balance suite.toml; duologue eval balance prompts.jsonl --key category",
+    )
+    balance.set_defaults(function="eval.balance:balance")
+    balance.add_argument("suite", metavar="SUITE", help="the suite: a .toml or .jsonl file, or a directory")
+    balance.add_argument(
+        "-k", "--key", default="tags", metavar="KEY", help="tags, family, or a key of the metadata (default: tags)"
+    )
+    balance.add_argument(
+        "-t",
+        "--threshold",
+        type=float,
+        default=50.0,
+        metavar="PERCENT",
+        help="percent of an even share below which there are too few cases (default: 50)",
+    )
+    balance.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the file to write to."""
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to this file, for its owner only")
 
 
 def add_metric(parser: argparse.ArgumentParser) -> None:

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from duologue import __version__
 from duologue.evals.exceptions import EvalError
-from duologue.evals.report.run_summary import AgentSummary, CaseSummary, RunSummary, missing_of
+from duologue.evals.report.run_summary import AgentSummary, CaseSummary, RunSummary, label_agents, missing_of
 from duologue.evals.report.trial_summary import TrialSummary
 from duologue.evals.statistics.case_trials import parse_metric
 from duologue.evals.statistics.comparison import PairedComparison, compare_all
@@ -196,21 +196,6 @@ def make_report(runs: Sequence[RunSummary], *, metric: str = "pass@1", level: fl
         comparisons=compare_all(trials, metric=metric, level=level, seed=seed),
         notes=[*notes_of_runs(runs), *(note for agent in agents for note in _notes_of_agent(agent, metric))],
     )
-
-
-def label_agents(runs: Sequence[RunSummary]) -> list[tuple[RunSummary, AgentSummary]]:
-    """Return the agents of runs with labels that are unique: the label, with the name of the run, or with a number."""
-    counts = Counter(agent.label for run in runs for agent in run.agents)
-    found: dict[str, tuple[RunSummary, AgentSummary]] = {}
-    for run in runs:
-        for agent in run.agents:
-            label = base = agent.label if counts[agent.label] == 1 else f"{run.name}/{agent.label}"
-            number = 1
-            while label in found:
-                number += 1
-                label = f"{base} ({number})"
-            found[label] = run, structs.replace(agent, label=label)
-    return list(found.values())
 
 
 def metrics_of(trials: int, metric: str) -> list[str]:

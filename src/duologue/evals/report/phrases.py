@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from duologue.evals.record.outcomes import OUTCOMES
-from duologue.evals.report.eval_report import Amount, EvalReport, RunFacts
 from duologue.evals.report.trial_summary import MISSING_WORDS, TrialSummary
-from duologue.evals.statistics.comparison import PairedTest
-from duologue.evals.statistics.intervals import Interval
+
+if TYPE_CHECKING:  # statistics need libraries that exports do without
+    from duologue.evals.report.eval_report import Amount, EvalReport, RunFacts
+    from duologue.evals.statistics.comparison import PairedTest
+    from duologue.evals.statistics.intervals import Interval
 
 
 def number(value: float | None) -> str:

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from duologue import __version__
 from duologue.evals.exceptions import EvalError
-from duologue.evals.report.eval_report import REPORT_FORMAT, RunFacts, label_agents, notes_of_runs, run_facts
-from duologue.evals.report.run_summary import AgentSummary, RunSummary
+from duologue.evals.report.eval_report import REPORT_FORMAT, RunFacts, notes_of_runs, run_facts
+from duologue.evals.report.run_summary import AgentSummary, RunSummary, label_agents
 from duologue.evals.statistics.case_trials import CaseTrials, parse_metric
 from duologue.evals.statistics.comparison import PairedComparison, compare_pairs
 from duologue.evals.statistics.flakiness import flip_rate_between

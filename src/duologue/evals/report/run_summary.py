@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from duologue.evals.exceptions import RecordError
 from duologue.evals.record.manifest import AgentIdentity, RunManifest
@@ -150,6 +150,21 @@ def read_run(path: str | Path) -> RunSummary:
         interrupted=_interrupted(run),
         notes=tuple(notes),
     )
+
+
+def label_agents(runs: Sequence[RunSummary]) -> list[tuple[RunSummary, AgentSummary]]:
+    """Return the agents of runs with labels that are unique: the label, with the name of the run, or with a number."""
+    counts = Counter(agent.label for run in runs for agent in run.agents)
+    found: dict[str, tuple[RunSummary, AgentSummary]] = {}
+    for run in runs:
+        for agent in run.agents:
+            label = base = agent.label if counts[agent.label] == 1 else f"{run.name}/{agent.label}"
+            number = 1
+            while label in found:
+                number += 1
+                label = f"{base} ({number})"
+            found[label] = run, structs.replace(agent, label=label)
+    return list(found.values())
 
 
 def missing_of(trials: Iterable[TrialSummary]) -> dict[str, int]:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from duologue.cli.commands.eval.documents import read_results, statistics_needed
+from duologue.cli.commands.eval.tables import Cell, short_label, write_table
 from duologue.cli.console.safe_output import SafeOutput, Style, safe
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.evals.exceptions import EvalError, RecordError
@@ -63,7 +64,7 @@ def _write(out: SafeOutput, found: RunComparison) -> None:
 
 
 def _write_comparison(out: SafeOutput, found: AgentComparison) -> None:
-    from duologue.cli.commands.eval.report_table import Cell, short_label, write_comparisons, write_table
+    from duologue.cli.commands.eval.report_table import write_comparisons
     from duologue.evals.report import phrases
 
     result = found.result

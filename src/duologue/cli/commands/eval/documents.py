@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from duologue.cli.exit_codes import UsageError
+from duologue.evals.report.harness_results import read_harness_run
 from duologue.evals.report.run_summary import RunSummary, read_run
 from duologue.private_files import FILE_MODE
 
@@ -24,12 +24,12 @@ def statistics_needed() -> Generator[None]:
 
 
 def read_results(paths: Sequence[str]) -> list[RunSummary]:
-    """Return the runs in directories.
+    """Return runs: directories, or files of acp-harness.
 
     Raises:
-        RecordError: One of them is not the directory of a run.
+        RecordError: One of them is neither.
     """
-    return [read_run(Path(path)) for path in paths]
+    return [read_harness_run(path) if path.endswith(".jsonl") else read_run(path) for path in paths]
 
 
 def write_document(path: str, text: str) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from duologue.cli.commands.eval.tables import Cell, bar, columns_of_text, short_label, write_table
 from duologue.cli.console.safe_output import SafeOutput, Style, columns_of
 from duologue.evals.report import phrases
 from duologue.evals.report.eval_report import AgentRow, CaseRow, EvalReport
@@ -19,17 +18,6 @@ WIDE = 110
 CASE_BAR_COLUMNS = 6
 MOST_LISTED = 20
 """Missing trials that are listed one by one."""
-MOST_LABEL = 40
-"""Columns of a label or of the id of a case."""
-_EIGHTHS = " ▏▎▍▌▋▊▉"
-
-
-class Cell(NamedTuple):
-    """One cell of a table."""
-
-    text: str
-    style: Style = Style.PLAIN
-    is_right: bool = False
 
 
 def write_report(out: SafeOutput, report: EvalReport) -> None:
@@ -58,29 +46,6 @@ def write_comparisons(out: SafeOutput, comparisons: Sequence[PairedComparison]) 
     for each in comparisons:
         is_shown = each.verdict in ("first_better", "second_better")
         out.write(f"{escape_line(each.sentence, None)}\n", Style.BOLD if is_shown else Style.PLAIN)
-
-
-def write_table(out: SafeOutput, rows: Sequence[Sequence[Cell]]) -> None:
-    """Write rows with aligned columns; the last column is not padded."""
-    widths = [max(_columns(row[at].text) for row in rows) for at in range(len(rows[0]))]
-    for row in rows:
-        for at, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            padding = " " * (width - _columns(cell.text))
-            is_last = at == len(row) - 1
-            text = f"{padding}{cell.text}" if cell.is_right else cell.text if is_last else f"{cell.text}{padding}"
-            out.write(text, cell.style)
-            out.write("\n" if is_last else "  ")
-
-
-def bar(out: SafeOutput, share: float | None, columns: int) -> str:
-    """Return a bar for a share from 0 to 1."""
-    if share is None:
-        return " " * columns
-    eighths = round(min(max(share, 0.0), 1.0) * columns * 8)
-    if not out.has_symbols:
-        return ("#" * round(eighths / 8)).ljust(columns, ".")
-    whole, rest = divmod(eighths, 8)
-    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(columns, "░")
 
 
 def _head(report: EvalReport) -> list[Cell]:
@@ -124,8 +89,8 @@ def _write_cases(out: SafeOutput, report: EvalReport) -> None:
         [Cell(short_label(agent.label), Style.DIM), *(_case(out, of_agent.get(name)) for name in names)]
         for agent, of_agent in zip(report.agents, rows, strict=True)
     ]
-    width = max(_columns(cell.text) for column in columns for cell in column) + 2
-    at_once = max(1, (columns_of(out) - max(_columns(cell.text) for cell in first)) // width)
+    width = max(columns_of_text(cell.text) for column in columns for cell in column) + 2
+    at_once = max(1, (columns_of(out) - max(columns_of_text(cell.text) for cell in first)) // width)
     for start in range(0, len(columns), at_once):
         out.write("\n" if start else "")
         write_table(out, list(zip(first, *columns[start : start + at_once], strict=True)))
@@ -150,15 +115,3 @@ def _write_missing(out: SafeOutput, report: EvalReport) -> None:
         out.write(f"  {escape_line(phrases.missing_line(label, trial))}\n")
     if len(found) > MOST_LISTED:
         out.write(f"  and {len(found) - MOST_LISTED:,} more (--json lists all)\n", Style.DIM)
-
-
-def short_label(text: str) -> str:
-    """Return a label that fits into a column."""
-    return escape_line(text, None) if _columns(text) <= MOST_LABEL else f"{escape_line(text[: MOST_LABEL - 1], None)}…"
-
-
-def _columns(text: str) -> int:
-    """Return the columns that a text takes on a terminal."""
-    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
-    marks = sum(unicodedata.combining(each) != 0 for each in text)
-    return len(text) + wide - marks

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from duologue.cli.commands.eval.report_table import Cell, write_table
 from duologue.cli.commands.eval.run_view import RunView
+from duologue.cli.commands.eval.tables import Cell, write_table
 from duologue.cli.console.safe_output import SafeOutput, Style, safe
 from duologue.evals.report.run_summary import AgentSummary, RunSummary, read_run
 from duologue.evals.report.thresholds import Threshold, unmet_thresholds
