@@ -66,6 +66,16 @@ def test_frames_are_written_together_as_one_by_one(frames: list[bytes], redactor
         assert "frame" not in written or written["frame"] == redactor.redact(json.loads(frame.decode()))
 
 
+def test_a_text_that_ends_with_half_an_escape_is_not_completed_by_the_next_text() -> None:
+    frames = [_update("first"), _update("TEXT").replace(b"TEXT", b"half\\"), _update("last")]
+    lines = FrameLines("to_client", Redactor())
+    first = lines.line(1.5, frames[0])
+    block = lines.block(1.5, b"".join(frame + b"\n" for frame in frames))
+
+    assert first + block == _one_by_one(Redactor(), frames)
+    assert ["invalid" in json.loads(line) for line in block.splitlines()] == [False, True, False]
+
+
 @given(st.lists(TEXTS, min_size=2, max_size=12), st.sampled_from(REDACTORS))
 def test_frames_that_differ_in_their_text_only_are_written_together_as_one_by_one(
     texts: list[str], redactor: Redactor

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from io import BytesIO
 from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -24,9 +25,6 @@ _TEXT = re.compile(rb'(?:[^"\\]|\\.)*+')
 _NOT_JSON_RPC = "not a JSON-RPC message"
 _is_json = msgspec.json.Decoder(Raw).decode
 _decode = msgspec.json.Decoder().decode
-_decode_strings = msgspec.json.Decoder(list[str]).decode
-_BETWEEN_TEXTS = b'"\n,"'
-"""A string cannot contain a line end, and so none can reach from one text into the next."""
 
 
 class FrameLines:
@@ -58,7 +56,7 @@ class FrameLines:
         after = self._surroundings.get(before)
         if after is not None:
             first, last = len(before), -len(after) - 1
-            texts = [line[first:last] for line in ended]
+            texts = list(map(itemgetter(slice(first, last)), ended))
             if _surrounded(before, texts, after + b"\n") == data:
                 return self._lines_between(at, before, texts, after)
         frames = split_lines(data)
@@ -112,12 +110,10 @@ class FrameLines:
 
     def _signs(self, texts: Sequence[bytes]) -> Collection[int]:
         """Return the numbers of the texts that may have a secret; all, if one is not a string of JSON in UTF-8."""
-        joined = _BETWEEN_TEXTS.join(texts)
-        try:
-            are_strings = len(_decode_strings(b"".join((b'["', joined, b'"]')))) == len(texts)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            are_strings = False
-        return self._redactor.lines_with_signs(joined) if are_strings else range(len(texts))
+        # A backslash at the end of a text would make an invalid escape of the space that follows.
+        if not _is_plain(b"".join((b'"', b" ".join(texts), b'"'))):
+            return range(len(texts))
+        return self._redactor.lines_with_signs(b"\n".join(texts))
 
     def _joined(self, times: Sequence[float], frames: Sequence[bytes], lines: Mapping[int, bytes]) -> bytes:
         """Return the lines of all frames; those that are not given are the frames as they are."""

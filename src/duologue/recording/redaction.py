@@ -75,7 +75,7 @@ _OPTION = re.compile(r"--?[\w-]+")
 _JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"?+(?P<is_name>\s*+:)?+', re.DOTALL)
 
 
-_RARE = "_-=9/\\kjbc"
+_RARE = "_-=9/\\xz.kjbc"
 """Characters that few texts contain often, in which most markers can be recognized."""
 _SIGN = re.compile(any_of(_PREFILTER))
 _SIGN_IN_JSON = re.compile(any_of((*_PREFILTER, *_NAME_MARKERS, *_ESCAPES)))
