@@ -1,12 +1,11 @@
 """The figures are those of Inspect, another framework for evaluations.
 
-It is not among the packages of the project: `DUOLOGUE_INSPECT_PYTHON` names a Python that has `inspect-ai`.
+It is not among the packages of the project: it is installed in an environment of its own on first use.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from math import isnan
 
@@ -15,8 +14,8 @@ import pytest
 from duologue.evals.statistics.agreement import Measurement, krippendorff_alpha
 from duologue.evals.statistics.passes import pass_at_k, pass_hat_k
 from tests.evals.test_agreement import EXAMPLE
+from tests.interop.peers import Absent, inspect_python
 
-PYTHON = os.environ.get("DUOLOGUE_INSPECT_PYTHON", "")
 MOST_TRIALS = 12
 
 PROGRAM = """
@@ -36,9 +35,12 @@ print(json.dumps([passes, alphas]))
 
 
 @pytest.mark.interop
-@pytest.mark.skipif(not PYTHON, reason="DUOLOGUE_INSPECT_PYTHON names no Python with inspect-ai")
 def test_passes_and_agreement_are_those_of_inspect() -> None:
-    command = [PYTHON, "-W", "ignore", "-c", PROGRAM, str(MOST_TRIALS), json.dumps(EXAMPLE)]
+    try:
+        python = inspect_python()
+    except Absent as reason:
+        pytest.skip(str(reason))
+    command = [python, "-W", "ignore", "-c", PROGRAM, str(MOST_TRIALS), json.dumps(EXAMPLE)]
     passes, alphas = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=280).stdout)
 
     assert len(passes) == sum((n + 1) * (n + 1) for n in range(1, MOST_TRIALS + 1))

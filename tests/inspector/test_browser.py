@@ -19,10 +19,10 @@ from duologue.inspector.recording_index import RecordingIndex
 from tests.cli.program import PROGRAM
 from tests.inspector.browser import OpenPage, browser_page, needs_browser
 from tests.inspector.recordings import MARKUP, conversation, hostile, stream, update, write
+from tests.inspector.web_packages import NPM, WEB, install
 
 pytestmark = needs_browser
 
-AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 VIEWS = ["timeline", "sequence", "conversation", "latency", "findings", "statistics"]
 
 FIRST_PAINT_SECONDS = 3.0
@@ -272,7 +272,7 @@ def test_100_000_frames_are_painted_soon_and_scroll_smoothly(tmp_path: Path) -> 
     assert nodes < 2000, "only what can be seen is in the page"
 
 
-@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: `npm ci` in web/")
+@pytest.mark.skipif(NPM is None or not WEB.exists(), reason="npm is not installed, or there are no sources")
 @pytest.mark.parametrize(
     "context",
     [{"color_scheme": "light"}, {"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 844}}],
@@ -281,7 +281,7 @@ def test_100_000_frames_are_painted_soon_and_scroll_smoothly(tmp_path: Path) -> 
 def test_axe_has_no_serious_findings(tmp_path: Path, context: dict[str, Any]) -> None:
     with browser_page(exported(write(tmp_path / "run.acp", conversation())), **context) as opened:
         page = opened.page
-        page.evaluate(AXE.read_text("utf-8"))
+        page.evaluate((install() / "axe-core" / "axe.min.js").read_text("utf-8"))
         found: dict[str, Any] = {}
         for view in [*VIEWS, "details", "help"]:
             if view == "details":

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import os
 import re
-import shutil
 import subprocess
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-WEB = ROOT / "web"
+from tests.inspector.web_packages import NPM, WEB, install
+
 STATIC = files("duologue.inspector").joinpath("static")
 NAMES = ["LICENSES.txt", "inspector.css", "inspector.js"]
-NPM = shutil.which("npm")
 MAX_COMPRESSED = 150_000
-
-
-def install() -> None:
-    """Install what the lock file says, unless that is installed already."""
-    lock = hashlib.sha256((WEB / "package-lock.json").read_bytes()).hexdigest()
-    stamp = WEB / "node_modules" / ".lock-hash"
-    if stamp.exists() and stamp.read_text() == lock:
-        return
-    assert NPM is not None
-    subprocess.run([NPM, "ci", "--no-audit", "--no-fund"], cwd=WEB, check=True, timeout=250)
-    stamp.write_text(lock)
 
 
 @pytest.mark.interop

@@ -30,6 +30,7 @@ __all__ = [
     "ALL",
     "CONDUCTOR",
     "GO",
+    "INSPECT",
     "JAVA",
     "KOTLIN",
     "OFFICIAL",
@@ -43,6 +44,7 @@ __all__ = [
     "conductor",
     "go_benchmark",
     "go_example",
+    "inspect_python",
     "install",
     "official_python",
     "official_python_examples",
@@ -64,6 +66,7 @@ JAVA = "java-0.14.0"
 KOTLIN = "kotlin-0.10.5"
 CONDUCTOR = "conductor-5.0.0"
 ACPX = "acpx-0.19.1"
+INSPECT = "inspect-0.3.285"
 ALL = (TYPESCRIPT, OFFICIAL, OFFICIAL_NEXT, RUST, GO, JAVA, KOTLIN)
 
 
@@ -120,6 +123,11 @@ def release(name: str) -> str:
 def official_python(name: str) -> str:
     """Return the interpreter of an environment with the official Python SDK."""
     return python_environment(f"official-{release(name)}", f"agent-client-protocol=={release(name)}")
+
+
+def inspect_python() -> str:
+    """Return the interpreter of an environment with Inspect, another framework for evaluations."""
+    return python_environment("inspect", f"inspect-ai=={release(INSPECT)}")
 
 
 def official_python_remote(name: str) -> str:

@@ -5,9 +5,21 @@ from __future__ import annotations
 import sys
 import time
 
-from tests.interop.peers import ACPX, ALL, CONDUCTOR, RUST, Absent, acpx, conductor, install, rust_examples
+from tests.interop.peers import (
+    ACPX,
+    ALL,
+    CONDUCTOR,
+    INSPECT,
+    RUST,
+    Absent,
+    acpx,
+    conductor,
+    inspect_python,
+    install,
+    rust_examples,
+)
 
-PROGRAMS = {ACPX: acpx, CONDUCTOR: conductor}
+PROGRAMS = {ACPX: acpx, CONDUCTOR: conductor, INSPECT: inspect_python}
 
 for name in sys.argv[1:] or (*ALL, *PROGRAMS):
     began = time.monotonic()
