@@ -90,6 +90,8 @@ ALLOWED_NAMES = {
     "tests/config": {"editor"},
     "src/duologue/conformance": {"judge", "judging", "judged"},
     "tests/conformance": {"judge", "judging", "judged"},
+    "src/duologue/evals": {"judge", "judged"},
+    "tests/evals": {"judge", "judged"},
 }
 WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 RIDDLE = re.compile(r"test_(what|who|which|how)_")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,13 +17,13 @@ from duologue.evals.suite.case import Case
 from duologue.evals.suite.grader_specs import TextGrader
 from tests.evals.hostile_texts import HOSTILE
 
-STEPS = [
+STEPS: list[dict[str, Any]] = [
     {"type": "thought", "content": "Let me read.", "timestamp": 5},
     {"type": "tool_call", "name": "Read", "status": "completed", "input": {"path": "x"}, "timestamp": 10},
     {"type": "plan", "entries": [{"content": "one"}], "timestamp": 12},
     {"type": "message", "content": HOSTILE, "timestamp": 20},
 ]
-TRIALS = {
+TRIALS: dict[str, Any] = {
     "id": "one",
     "input": ["first", "second"],
     "k": 5,
@@ -42,7 +43,7 @@ TRIALS = {
     ],
     "metadata": {"category": "files"},
 }
-CAPTURES = [
+CAPTURES: list[dict[str, Any]] = [
     {"id": "a", "input": "q", "output": "yes", "trajectory": STEPS, "metadata": {}, "timing": {"total": 900},
      "toolErrors": False, "score": {"pass": True, "score": 0.75}},
     {"id": "b", "input": "q", "output": "", "trajectory": [], "metadata": {}, "timing": {}, "toolErrors": False},

@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     from duologue.evals.report.balance import BalanceAnalysis as BalanceAnalysis
     from duologue.evals.report.balance import Category as Category
     from duologue.evals.report.balance import analyze_balance as analyze_balance
+    from duologue.evals.report.calibration import Calibration as Calibration
+    from duologue.evals.report.calibration import TrialLabel as TrialLabel
+    from duologue.evals.report.calibration import calibrate as calibrate
+    from duologue.evals.report.calibration import read_labels as read_labels
+    from duologue.evals.report.calibration import sample_to_label as sample_to_label
     from duologue.evals.report.eval_report import AgentRow as AgentRow
     from duologue.evals.report.eval_report import Amount as Amount
     from duologue.evals.report.eval_report import CaseRow as CaseRow
@@ -49,6 +54,11 @@ if TYPE_CHECKING:
     from duologue.evals.report.harness_results import read_harness_run as read_harness_run
     from duologue.evals.report.markdown import to_markdown as to_markdown
     from duologue.evals.report.page.document import to_html as to_html
+    from duologue.evals.report.reference_check import ReferenceResult as ReferenceResult
+    from duologue.evals.report.reference_check import check_references as check_references
+    from duologue.evals.report.regrade import Regrade as Regrade
+    from duologue.evals.report.regrade import RegradedTrial as RegradedTrial
+    from duologue.evals.report.regrade import regrade_run as regrade_run
     from duologue.evals.report.run_comparison import AgentComparison as AgentComparison
     from duologue.evals.report.run_comparison import CaseDifference as CaseDifference
     from duologue.evals.report.run_comparison import RunComparison as RunComparison
@@ -109,12 +119,15 @@ else:
             "duologue.evals.record.trajectory_reader": "read_trajectory",
             "duologue.evals.record.trial_record": "TrialRecord",
             "duologue.evals.report.balance": "BalanceAnalysis Category analyze_balance",
+            "duologue.evals.report.calibration": "Calibration TrialLabel calibrate read_labels sample_to_label",
             "duologue.evals.report.eval_report": "AgentRow Amount CaseRow EvalReport make_report",
             "duologue.evals.report.exports.junit": "to_junit",
             "duologue.evals.report.exports.trial_table": "to_csv to_json_lines",
             "duologue.evals.report.harness_results": "read_harness_run",
             "duologue.evals.report.markdown": "to_markdown",
             "duologue.evals.report.page.document": "to_html",
+            "duologue.evals.report.reference_check": "ReferenceResult check_references",
+            "duologue.evals.report.regrade": "Regrade RegradedTrial regrade_run",
             "duologue.evals.report.run_comparison": "AgentComparison CaseDifference RunComparison compare_runs",
             "duologue.evals.report.run_summary": "AgentSummary CaseSummary RunSummary read_run",
             "duologue.evals.report.thresholds": "Threshold parse_threshold unmet_thresholds",

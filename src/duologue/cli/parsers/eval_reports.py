@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from duologue.cli.options import add_repeatable
+from duologue.cli.parsers.eval_graders import add_grading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ def add_reports(subcommands: Commands) -> None:
     _add_compare(subcommands)
     _add_export(subcommands)
     _add_summarize(subcommands)
+    add_grading(subcommands)
     _add_balance(subcommands)
 
 

@@ -21,7 +21,7 @@ from duologue.evals.graders.interface import GraderInput
 from duologue.evals.record.result import GraderOutput
 
 
-def load_function(spec: str) -> Callable[[GraderInput], object]:
+def load_function(spec: str) -> Callable[[Any], object]:
     """Return the function of `module:function` or `file.py:function`.
 
     Raises:
@@ -41,7 +41,7 @@ def load_function(spec: str) -> Callable[[GraderInput], object]:
     else:
         sys.path.insert(0, str(Path.cwd()))
         module = importlib.import_module(module_name)
-    function: Callable[[GraderInput], object] = getattr(module, name)
+    function: Callable[[Any], object] = getattr(module, name)
     return function
 
 

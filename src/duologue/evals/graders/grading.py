@@ -14,6 +14,7 @@ from msgspec import structs
 from duologue.evals.exceptions import GraderError
 from duologue.evals.graders.assertions import grade_file, grade_json, grade_text
 from duologue.evals.graders.interface import GraderInput, GradingContext, summarize
+from duologue.evals.graders.judge import grade_by_judge
 from duologue.evals.graders.predicates import grade_trajectory
 from duologue.evals.graders.programs import grade_command, grade_executable, grade_function
 from duologue.evals.record.result import Grade, GraderOutput, Grades
@@ -28,6 +29,7 @@ from duologue.evals.suite.grader_specs import (
     FileGrader,
     FunctionGrader,
     JsonGrader,
+    JudgeGrader,
     TextGrader,
     TrajectoryGrader,
 )
@@ -118,3 +120,5 @@ async def _output(spec: AnyGrader, context: GradingContext) -> GraderOutput:
             return grade_json(spec, context)
         case TrajectoryGrader():
             return grade_trajectory(spec, context.trial)
+        case JudgeGrader():
+            return await grade_by_judge(spec, context)

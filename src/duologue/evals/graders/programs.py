@@ -101,14 +101,25 @@ def read_output(content: bytes) -> GraderOutput:
 async def _run_with_json(
     command: Sequence[str], context: GradingContext, *, timeout: float, env: Mapping[str, str]
 ) -> GraderOutput:
+    return read_output(await run_host(command, msgspec.json.encode(context.trial), context, timeout=timeout, env=env))
+
+
+async def run_host(
+    command: Sequence[str], content: bytes, context: GradingContext, *, timeout: float, env: Mapping[str, str]
+) -> bytes:
+    """Run a program in the directory of the suite, with this content on stdin; return what it writes to stdout.
+
+    Raises:
+        GraderError: It failed, took too long, or wrote too much.
+    """
     source, target = context.scratch / "input.json", context.scratch / "output.json"
-    source.write_bytes(msgspec.json.encode(context.trial))
+    source.write_bytes(content)
     shell = ["/bin/sh", "-c", _REDIRECTED, "sh", str(source), str(target), *command]
     code, errors = await _run(shell, cwd=context.suite_directory, timeout=timeout, env=env)
     if code != 0:
         raise GraderError(f"it ended with exit code {code}: {errors.strip()[-SHOWN_CHARACTERS:]}")
     try:
-        return read_output(read_bounded(target, MAX_OUTPUT_BYTES))
+        return read_bounded(target, MAX_OUTPUT_BYTES)
     except RecordError as error:
         raise GraderError(str(error)) from None
 

@@ -10,13 +10,13 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from duologue.evals.exceptions import EvalError
 from duologue.evals.record.manifest import WorkspaceBase
 from duologue.evals.run.scratch import Scratch, make_accessible
-from duologue.evals.suite.case import Case
+from duologue.evals.suite.case import Case, WorkspaceFile
 from duologue.transports.process.environment import safe
 
 GIT_SECONDS = 300.0
@@ -67,7 +67,7 @@ class Checkout:
                 commit = git(source, "rev-parse", "--verify", "--quiet", f"{wanted.ref}^{{commit}}").strip()
                 write = self._write_tree if isolation == "archive" else self._add_worktree
                 write(source, commit)
-            self._add_files()
+            write_files(self._case, self._case.files, self._scratch.workspace)
             base = self._remember(is_repository=isolation == "archive")
         except (OSError, shutil.Error) as error:
             raise SandboxError(f"the workspace of {self._case.id} could not be made: {error}") from error
@@ -117,25 +117,6 @@ class Checkout:
     def _add_worktree(self, source: Path, commit: str) -> None:
         git(source, "worktree", "prune")
         git(source, "worktree", "add", "--quiet", "--detach", str(self._scratch.workspace), commit)
-
-    def _add_files(self) -> None:
-        workspace, directory = self._scratch.workspace, Path(self._case.directory)
-        for file in self._case.files:
-            path = workspace / file.path
-            # A link of the source must not lead the file out of the workspace.
-            if not path.parent.resolve().is_relative_to(workspace.resolve()):
-                raise SandboxError(f"{self._case.id}: the file {file.path!r} leads out of the workspace by a link")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.is_symlink():
-                path.unlink()
-            if file.source is None:
-                path.write_text(file.text or "", encoding="utf-8")
-            elif (origin := directory / file.source).is_dir():
-                shutil.copytree(origin, path, symlinks=True, dirs_exist_ok=True)
-            else:
-                shutil.copyfile(origin, path)
-            if file.executable:
-                path.chmod(path.stat().st_mode | 0o111)
 
     def _remember(self, *, is_repository: bool) -> str:
         """Commit the workspace in our own Git data; return the commit."""
@@ -200,6 +181,32 @@ def run_git(words: list[str], env: Mapping[str, str], directory: Path, *, is_own
         message = ended.stderr.decode("utf-8", "replace").strip()
         raise SandboxError(f"`git {' '.join(words[:3])}` failed in {directory}: {message or 'no such ref'}")
     return ended.stdout
+
+
+def write_files(case: Case, files: Sequence[WorkspaceFile], workspace: Path) -> None:
+    """Write files of a case into a workspace.
+
+    Raises:
+        SandboxError: One of them leads out of the workspace.
+        OSError: One cannot be written.
+    """
+    directory = Path(case.directory)
+    for file in files:
+        path = workspace / file.path
+        # A link of the source must not lead the file out of the workspace.
+        if not path.parent.resolve().is_relative_to(workspace.resolve()):
+            raise SandboxError(f"{case.id}: the file {file.path!r} leads out of the workspace by a link")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink():
+            path.unlink()
+        if file.source is None:
+            path.write_text(file.text or "", encoding="utf-8")
+        elif (origin := directory / file.source).is_dir():
+            shutil.copytree(origin, path, symlinks=True, dirs_exist_ok=True)
+        else:
+            shutil.copyfile(origin, path)
+        if file.executable:
+            path.chmod(path.stat().st_mode | 0o111)
 
 
 def head_of(source: Path) -> str:

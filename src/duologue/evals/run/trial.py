@@ -33,7 +33,7 @@ from duologue.evals.run.scratch import LINK, Scratch, finish
 from duologue.evals.run.simulated_user import UserAgent, connected_user
 from duologue.evals.run.targets import EvalAgent, TrialTarget, parse_agent
 from duologue.evals.suite.case import Case
-from duologue.evals.suite.grader_specs import TextGrader, TrajectoryGrader
+from duologue.evals.suite.grader_specs import JudgeGrader, TextGrader, TrajectoryGrader
 from duologue.recording.recorder import Recorder
 from duologue.usage.amounts import SessionUsage
 
@@ -286,7 +286,7 @@ async def grade_attempt(attempt: Attempt, result: TrialResult, case: Case) -> Gr
 
 def needs_workspace(case: Case) -> bool:
     """Return True if a grader of the case looks at the workspace."""
-    return any(not isinstance(grader, TextGrader | TrajectoryGrader) for grader in case.graders)
+    return any(not isinstance(grader, TextGrader | TrajectoryGrader | JudgeGrader) for grader in case.graders)
 
 
 def _now() -> str:

@@ -185,6 +185,7 @@ class Case(CaseDefaults, frozen=True, kw_only=True, omit_defaults=True, forbid_u
         description: What it is about, for people.
         hint: What a good answer has, for graders and judges.
         reference: A known good answer, with which graders are checked.
+        solution: Files that solve the task, with which graders are checked; the agent never sees them.
         metadata: Anything else; passed to graders.
         quarantine: Why the case informs and does not gate; empty if it does gate.
         directory: Directory that its files are relative to; set when the suite is read.
@@ -195,6 +196,7 @@ class Case(CaseDefaults, frozen=True, kw_only=True, omit_defaults=True, forbid_u
     description: str = ""
     hint: str = ""
     reference: str | None = None
+    solution: list[WorkspaceFile] = field(default_factory=list[WorkspaceFile])
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     quarantine: str = ""
     directory: str = ""

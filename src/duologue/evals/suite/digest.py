@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from duologue.evals.suite.case import Case
-from duologue.evals.suite.grader_specs import AnyGrader, CommandGrader, ExecutableGrader, FunctionGrader
+from duologue.evals.suite.grader_specs import AnyGrader, CommandGrader, ExecutableGrader, FunctionGrader, JudgeGrader
 from duologue.evals.suite.source_files import files_below, inside, read_source
 
 
@@ -70,6 +70,9 @@ def case_files(case: Case) -> Iterator[tuple[str, str]]:
     for number, file in enumerate(case.files):
         if file.source is not None:
             yield f"files[{number}].source", file.source
+    for number, file in enumerate(case.solution):
+        if file.source is not None:
+            yield f"solution[{number}].source", file.source
     for number, grader in enumerate(case.graders):
         for field, name in grader_files(grader, Path(case.directory)):
             yield f"graders[{number}].{field}", name
@@ -78,8 +81,8 @@ def case_files(case: Case) -> Iterator[tuple[str, str]]:
 def grader_files(grader: AnyGrader, directory: Path) -> Iterator[tuple[str, str]]:
     """Yield the field and the name of each file or directory of the suite that a grader uses."""
     match grader:
-        case FunctionGrader():
-            file = grader.function.rpartition(":")[0]
+        case FunctionGrader() | JudgeGrader():
+            file = (grader.function or "").rpartition(":")[0]
             if file.endswith(".py"):
                 yield "function", file
         case CommandGrader():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from duologue.evals.suite.limits import Seconds, VariableName
 
@@ -14,6 +14,8 @@ TrajectoryCheck: TypeAlias = Literal[
     "called", "never_called", "ran", "never_ran", "read_before_edit", "asked_before_writing", "tool_calls"
 ]  # fmt: skip
 """Predicates over the steps of a trial."""
+JudgedPart: TypeAlias = Literal["input", "output", "patch", "trajectory", "hint", "reference"]
+"""Parts of a trial that a judge can read."""
 
 
 class GraderSpec(
@@ -184,14 +186,54 @@ class TrajectoryGrader(GraderSpec, frozen=True, kw_only=True, tag="trajectory"):
             raise ValueError("the check 'tool_calls' needs `at_least` or `at_most`")
 
 
+def _judged_parts() -> list[JudgedPart]:
+    return ["input", "output", "patch", "hint", "reference"]
+
+
+class JudgeGrader(GraderSpec, frozen=True, kw_only=True, tag="judge"):
+    """Lets a model or another agent vote on the trial.
+
+    Attributes:
+        rubric: What a trial that passes has; the judge decides by it alone.
+        agent: The judge: name, command or URL of an agent. It gets no files, no terminals and no permissions.
+        function: The judge: `file.py:function` or `module:function`, which gets a prompt and returns the answer of a
+            model; instead of `agent`. It runs in a process of its own.
+        votes: How often the judge is asked, each time anew.
+        least: How many votes must pass; more than half of them otherwise.
+        shows: Parts of the trial that the judge reads.
+        timeout: Seconds for each vote; those of the case otherwise.
+    """
+
+    rubric: Annotated[str, Meta(min_length=1)]
+    agent: str | None = None
+    function: Annotated[str, Meta(pattern=r"\A[^:]+:[A-Za-z_]\w*\Z")] | None = None
+    votes: Annotated[int, Meta(ge=1, le=99)] = 1
+    least: Annotated[int, Meta(ge=1, le=99)] | None = None
+    shows: Annotated[list[JudgedPart], Meta(min_length=1)] = field(default_factory=_judged_parts)
+    timeout: Seconds | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.agent) == bool(self.function):
+            raise ValueError("a judge has either an `agent` or a `function`")
+        if self.least is not None and self.least > self.votes:
+            raise ValueError(f"`least` is {self.least}, and there are only {self.votes} `votes`")
+
+
 AnyGrader: TypeAlias = (
-    FunctionGrader | ExecutableGrader | CommandGrader | FileGrader | TextGrader | JsonGrader | TrajectoryGrader
+    FunctionGrader
+    | ExecutableGrader
+    | CommandGrader
+    | FileGrader
+    | TextGrader
+    | JsonGrader
+    | TrajectoryGrader
+    | JudgeGrader
 )
 
 
-def _check_pattern(field: str, pattern: str | None) -> None:
+def _check_pattern(name: str, pattern: str | None) -> None:
     if pattern is not None:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ValueError(f"`{field}` is not a regular expression: {error}") from None
+            raise ValueError(f"`{name}` is not a regular expression: {error}") from None
