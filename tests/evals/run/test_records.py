@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from duologue.evals.record.run_directory import RunDirectory
+from duologue.evals.run.options import TrialOptions
 from duologue.evals.run.progress import RunProgress, TrialEvent
+from duologue.evals.run.suite_run import run_suite
 from tests.evals.run.suites import GREET, WRITE, run_cases
 
 
@@ -58,6 +60,13 @@ async def test_the_usage_that_the_agent_reports_is_recorded_with_its_provenance(
     assert metrics.context_peak == 53_000
     assert metrics.prompts == 2
     assert end.progress.cost == 0.09
+
+
+async def test_the_suite_of_the_tutorial_passes_with_the_built_in_agent(tmp_path: Path) -> None:
+    suite = Path(__file__).parents[3] / "examples" / "first_suite" / "suite.toml"
+    end = await run_suite(suite, ["builtin"], tmp_path / "run", trials=1, options=TrialOptions(sandbox="none"))
+
+    assert (end.progress.passed, end.progress.total) == (2, 2)
 
 
 async def test_nothing_is_left_of_a_trial(tmp_path: Path, leftovers: Callable[[], list[str]]) -> None:

@@ -17,6 +17,8 @@ AGENT = "builtin, a name, a command in quotes, a URL or replay:FILE; LABEL=... g
 def add_runs(subcommands: Commands) -> None:
     """Add the subcommands."""
     _add_run(subcommands)
+    _add_capture(subcommands)
+    _add_trials(subcommands)
 
 
 def _add_run(subcommands: Commands) -> None:
@@ -62,6 +64,61 @@ def _add_run(subcommands: Commands) -> None:
     add_repeatable(output, "--fail-under", "METRIC=VALUE", "exit with 12 if an agent is below, such as pass@1=0.8")
     output.add_argument("--json", action="store_true", help="print one JSON object per trial, and one for the run")
     output.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def _add_capture(subcommands: Commands) -> None:
+    capture = subcommands.add_parser(
+        "capture",
+        usage="duologue eval capture PROMPTS [OPTION ...] [-- COMMAND ...]",
+        help="send each prompt of a JSON lines file once, and write results as acp-harness does",
+        description="Read prompts in the format of acp-harness (id, input, hint, reference, metadata, timeout), send "
+        "each to an agent in a workspace of its own, and write one line of JSON for each: output, trajectory, timing "
+        "and score.",
+        epilog="example: duologue eval capture prompts.jsonl -o results.jsonl -- gemini --acp",
+    )
+    capture.set_defaults(function="eval.capture:capture", agent=None, lock=None)
+    _add_harness_options(capture)
+
+
+def _add_trials(subcommands: Commands) -> None:
+    trials = subcommands.add_parser(
+        "trials",
+        usage="duologue eval trials PROMPTS [OPTION ...] [-- COMMAND ...]",
+        help="send each prompt of a JSON lines file several times, and write results as acp-harness does",
+        description="As `capture`, several times: one line of JSON for each prompt, with all its trials, and with a "
+        "grader passRate, passAtK and passExpK. The last two are unbiased: of k trials, passAtK is 1 if one passes, "
+        "and passExpK is 1 if all do.",
+        epilog="example: duologue eval trials prompts.jsonl -k 5 -g ./grader.py -o trials.jsonl -- gemini --acp",
+    )
+    trials.set_defaults(function="eval.trials:trials", agent=None, lock=None)
+    trials.add_argument("-k", type=_count, default=5, metavar="N", help="trials of each prompt (default: 5)")
+    _add_harness_options(trials)
+
+
+def _add_harness_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("prompts", metavar="PROMPTS", help="the prompts, one JSON object per line; `-` is stdin")
+    add_agents_option(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the lines to this file (default: stdout)")
+    parser.add_argument(
+        "--append", action="store_true", help="append to the file, and leave out prompts it has already"
+    )
+    parser.add_argument("-c", "--cwd", metavar="DIR", help="each trial works in a copy of this directory")
+    parser.add_argument(
+        "-t",
+        "--timeout",
+        type=_count,
+        default=60_000,
+        metavar="MS",
+        help="milliseconds for each prompt (default: 60000)",
+    )
+    parser.add_argument(
+        "-j", "--jobs", type=_count, default=1, metavar="N", help="trials at the same time (default: 1)"
+    )
+    parser.add_argument("-g", "--grader", metavar="PATH", help="executable with JSON on stdin and on stdout")
+    parser.add_argument("--run", metavar="DIR", help="keep the records in this run directory")
+    parser.add_argument("--progress", action="store_true", help="print a line for each trial on stderr")
+    parser.add_argument("--on-ask", choices=("allow", "reject"), default="allow", help="answer to permission requests")
+    add_isolation(parser)
 
 
 def add_agents_option(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,303 @@
+"""A trial sees nothing of the user, of other trials or of the suite, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from duologue.evals.exceptions import EvalError
+from duologue.evals.record.trial_record import TrialRecord
+from duologue.evals.run import bubblewrap
+from duologue.evals.run.credentials import CredentialFile, Credentials
+from tests.evals.run.suites import python_agent, run_cases
+
+AGENT = python_agent("obedient_agent")
+
+needs_bubblewrap = pytest.mark.skipif(bool(bubblewrap.obstacle()), reason=bubblewrap.obstacle() or "it works")
+
+
+def case(*steps: str, more: str = "") -> str:
+    """Return a case with one prompt."""
+    prompt = json.dumps("\n".join(steps))
+    return f'[[cases]]\nid = "it"\nprompts = [{prompt}]\n{more}\n'
+
+
+async def record_of(folder: Path, text: str, **more: object) -> TrialRecord:
+    """Run a case once, and return its record."""
+    _, run = await run_cases(folder, text, agents={"it": AGENT}, **more)
+    return next(iter(run.records()))
+
+
+def make_repository(path: Path) -> Path:
+    """Make a Git repository with two commits, of which `v1` names the first."""
+    path.mkdir()
+    author = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    for role in ("AUTHOR", "COMMITTER"):
+        author |= {f"GIT_{role}_NAME": "t", f"GIT_{role}_EMAIL": "t@localhost"}
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", *words], cwd=path, check=True, capture_output=True, env={**os.environ, **author})
+
+    git("init", "--quiet")
+    (path / "code.txt").write_text("old\n")
+    (path / ".gitattributes").write_text("tests export-ignore\n")
+    (path / "tests").mkdir()
+    (path / "tests" / "test.txt").write_text("hidden from archives\n")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "one")
+    git("tag", "v1")
+    (path / "code.txt").write_text("new\n")
+    git("commit", "--quiet", "-am", "two")
+    (path / "code.txt").write_text("not committed\n")
+    return path
+
+
+def processes_with(mark: str) -> list[str]:
+    """Return the command lines of processes that have this text as an argument of its own."""
+    found: list[str] = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = path.read_bytes().decode("utf-8", "replace").split("\0")
+            found += [" ".join(words)] if mark in words else []
+    return found
+
+
+# --- environment
+
+
+async def test_an_agent_gets_a_home_of_its_own_and_no_other_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "sk-1234567890abcdef")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/somewhere")
+    record = await record_of(tmp_path, case("names", "env HOME XDG_CONFIG_HOME TMPDIR CODEX_HOME CLAUDE_CONFIG_DIR"))
+
+    names, values = (
+        json.loads(each) for each in record.result().output.replace("][", "]\n[").replace("]{", "]\n{").split("\n")
+    )
+    assert "SOME_API_KEY" not in names
+    assert all("duologue-trial-" in value for value in values.values())
+    assert values["HOME"] != os.environ.get("HOME")
+
+
+async def test_two_trials_do_not_see_the_home_of_each_other(tmp_path: Path) -> None:
+    steps = case("shell ls -A $HOME/mark 2>/dev/null | wc -l", "write $HOME/mark/x 1")
+    _, run = await run_cases(tmp_path, steps, agents={"it": AGENT}, trials=2)
+
+    assert [record.result().output.strip() for record in run.records()] == ["0", "0"]
+
+
+async def test_a_named_variable_reaches_the_agent_and_is_recorded_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "quite-plain-words-4711"
+    monkeypatch.setenv("PLAIN_NAME", secret)
+    text = case(
+        "env PLAIN_NAME", "write leak.txt value=$PLAIN_NAME", more='graders = [{ type = "file", path = "leak.txt" }]'
+    )
+    record = await record_of(tmp_path, text, options={"env": ("PLAIN_NAME",)})
+
+    assert record.manifest().env == ["PLAIN_NAME"]
+    found = [path for path in record.directory.rglob("*") if path.is_file() and secret in path.read_text()]
+    assert found == []
+    assert "value=" in record.patch()
+
+
+async def test_a_case_may_name_variables_and_one_that_is_not_set_is_an_error_before_the_start(tmp_path: Path) -> None:
+    with pytest.raises(EvalError, match="NOT_SET_ANYWHERE"):
+        await run_cases(tmp_path, case("say x", more='env = ["NOT_SET_ANYWHERE"]'), agents={"it": AGENT})
+
+    assert not (tmp_path / "run" / "trials").exists()
+
+
+async def test_a_credential_file_is_copied_read_only_and_recorded_nowhere(tmp_path: Path) -> None:
+    secret = "token-abcdefghijklmnop"
+    source = tmp_path / "auth.json"
+    source.write_text(json.dumps({"tokens": {"access": secret}, "user": "ada"}))
+    file = CredentialFile(source, ".codex/auth.json")
+    steps = case("shell stat -c %a $CODEX_HOME/auth.json", "read $CODEX_HOME/auth.json")
+    record = await record_of(tmp_path, steps, options={"credentials": (file,)})
+
+    assert record.result().output.startswith("400\n")
+    assert "ada" in record.result().output
+    assert record.manifest().credentials == [".codex/auth.json"]
+    assert secret not in "".join(path.read_text() for path in record.directory.rglob("*") if path.is_file())
+    assert "HOME/.codex/auth.json" not in record.result().writes
+
+
+def test_a_credential_file_outside_of_home_needs_a_place(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("x")
+
+    assert CredentialFile.parse(f"{tmp_path}/key:.agent/key").target == ".agent/key"
+    with pytest.raises(EvalError, match="say where the agent looks for it"):
+        CredentialFile.parse(f"{tmp_path}/key")
+    with pytest.raises(EvalError, match="below the home"):
+        CredentialFile.parse(f"{tmp_path}/key:../key")
+    with pytest.raises(EvalError, match="no credential file"):
+        CredentialFile.parse(f"{tmp_path}/absent")
+
+
+def test_secrets_are_removed_from_texts_of_any_kind(tmp_path: Path) -> None:
+    source = tmp_path / "key.txt"
+    source.write_text("key = abcdefghijklmnopqrstuv\n")
+    credentials = Credentials(files=[CredentialFile(source, ".key")])
+
+    assert credentials.remove_from_bytes(b"x abcdefghijklmnopqrstuv y") == b"x [removed] y"
+    assert "abcdefghijklmnopqrstuv" not in credentials.removed_from("x abcdefghijklmnopqrstuv y")
+
+
+# --- workspaces
+
+
+async def test_a_git_source_becomes_a_new_repository_of_the_ref(tmp_path: Path) -> None:
+    source = make_repository(tmp_path / "source")
+    steps = ("read code.txt", "list", "shell git log --oneline | wc -l", "write code.txt changed")
+    text = case(*steps, more=f'workspace = {{ source = "{source}", ref = "v1" }}')
+    record = await record_of(tmp_path, text)
+
+    base, output = record.manifest().workspace, record.result().output
+    assert output.split() == ["old", ".git", ".gitattributes", "code.txt", "tests1"]
+    assert (base.isolation, len(base.commit), base.source) == ("archive", 40, str(source))
+    assert "-old" in record.patch()
+    assert "+changed" in record.patch()
+    assert (source / "code.txt").read_text() == "not committed\n"
+
+
+async def test_a_copy_has_what_is_not_committed(tmp_path: Path) -> None:
+    source = make_repository(tmp_path / "source")
+    text = case("read code.txt", "delete code.txt", more=f'workspace = {{ source = "{source}", isolation = "copy" }}')
+    record = await record_of(tmp_path, text)
+
+    assert record.result().output == "not committed\n"
+    assert "-not committed" in record.patch()
+    assert (source / "code.txt").exists()
+
+
+async def test_a_worktree_is_removed_from_its_source(tmp_path: Path) -> None:
+    source = make_repository(tmp_path / "source")
+    text = case("read code.txt", more=f'workspace = {{ source = "{source}", isolation = "worktree" }}')
+    record = await record_of(tmp_path, text)
+
+    assert record.result().output == "new\n"
+    assert list((source / ".git" / "worktrees").glob("*")) == []
+
+
+async def test_a_ref_that_does_not_exist_is_a_failure_of_the_sandbox(tmp_path: Path) -> None:
+    source = make_repository(tmp_path / "source")
+    text = case("say x", more=f'workspace = {{ source = "{source}", ref = "v9" }}')
+    record = await record_of(tmp_path, text, options={"retries": 0})
+
+    assert record.result().outcome.kind == "sandbox_failed"
+
+
+async def test_git_settings_of_the_agent_run_no_program_of_ours(tmp_path: Path) -> None:
+    source = make_repository(tmp_path / "source")
+    trap = tmp_path / "trapped"
+    steps = (
+        f"shell git config core.fsmonitor 'touch {trap}'",
+        f"shell git config filter.x.clean 'touch {trap}; cat'",
+        "write .gitattributes * filter=x",
+        "write code.txt changed",
+    )
+    text = case(*steps, more=f'workspace = {{ source = "{source}" }}')
+    record = await record_of(tmp_path, text)
+
+    assert "+changed" in record.patch()
+    assert not trap.exists()
+
+
+async def test_odd_modes_and_kinds_of_files_in_the_workspace_do_not_stop_the_record(
+    tmp_path: Path, leftovers: Callable[[], list[str]]
+) -> None:
+    steps = ("shell mkdir locked && touch locked/x && chmod 000 locked && mkfifo pipe && ln -s /etc/passwd link",)
+    text = case(*steps, "write ok.txt ok", more='graders = [{ type = "command", command = ["test", "-e", "ok.txt"] }]')
+    record = await record_of(tmp_path, text)
+
+    grades = record.grades()
+    assert grades is not None
+    assert grades.passed is True
+    assert not (record.workspace_directory / "pipe").exists()
+    assert leftovers() == []
+
+
+async def test_files_of_a_case_do_not_follow_links_out_of_the_workspace(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "out").symlink_to(tmp_path)
+    more = f'workspace = {{ source = "{source}" }}\nfiles = [{{ path = "out/x", text = "no" }}]'
+    record = await record_of(tmp_path, case("say x", more=more), options={"retries": 0})
+
+    assert "leads out of the workspace" in record.result().outcome.detail
+    assert not (tmp_path / "x").exists()
+
+
+# --- what is left
+
+
+async def test_the_record_lists_files_written_in_home_and_in_the_temporary_directory(tmp_path: Path) -> None:
+    record = await record_of(tmp_path, case("write $HOME/.agent/log 1", "write $TMPDIR/x 2", "write inside 3"))
+
+    assert record.result().writes == ["HOME/.agent/log", "TMPDIR/x"]
+
+
+async def test_a_process_that_the_agent_left_behind_is_named_and_ended(tmp_path: Path) -> None:
+    record = await record_of(tmp_path, case(f"orphan {tmp_path}", "say x"))
+
+    (line,) = record.result().left_processes
+    assert line.endswith(str(tmp_path))
+    assert processes_with(str(tmp_path)) == []
+
+
+@needs_bubblewrap
+async def test_a_confined_agent_writes_in_its_own_directories_only(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    steps = (f"write {outside} no", "write inside.txt yes", "write $HOME/x yes", "read inside.txt")
+    record = await record_of(tmp_path, case(*steps), options={"sandbox": "bwrap"})
+
+    assert record.result().output == "cannot write: Read-only file system; yes"
+    assert not outside.exists()
+    assert "HOME/x" in record.result().writes
+    assert record.result().left_processes == []
+    workspace = record.manifest().workspace
+    assert (workspace.sandbox, workspace.is_watched) == ("bwrap", True)
+
+
+@needs_bubblewrap
+async def test_the_processes_of_a_confined_agent_end_with_it(tmp_path: Path) -> None:
+    record = await record_of(tmp_path, case(f"orphan {tmp_path}", "say x"), options={"sandbox": "bwrap"})
+
+    assert record.result().output == "x"
+    assert processes_with(str(tmp_path)) == []
+
+
+@needs_bubblewrap
+async def test_commands_that_a_confined_agent_runs_in_our_terminals_are_confined_too(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    text = f"""
+[[cases]]
+id = "it"
+prompts = ["/run touch {outside}"]
+on_ask = "allow"
+permissions = {{ execute = "allow" }}
+"""
+    _, run = await run_cases(tmp_path, text, options={"sandbox": "bwrap"})
+
+    assert not outside.exists()
+    assert "Read-only file system" in next(iter(run.records())).wire_file.read_text()
+
+
+async def test_a_sandbox_that_does_not_work_is_an_error_only_if_it_is_required(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bubblewrap, "obstacle", lambda: "bubblewrap (bwrap) is not installed")
+
+    with pytest.raises(EvalError, match="not installed"):
+        await run_cases(tmp_path / "one", case("say x"), agents={"it": AGENT}, options={"sandbox": "bwrap"})
+    end, _ = await run_cases(tmp_path / "two", case("say x"), agents={"it": AGENT}, options={"sandbox": "auto"})
+    assert end.sandbox == "bubblewrap (bwrap) is not installed"
