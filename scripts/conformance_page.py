@@ -27,14 +27,15 @@ from duologue.conformance.reports.document import (
     make_document,
 )
 from duologue.conformance.verdicts import RuleVerdict
-from tests.interop.conformance.agents import AGENTS, SdkAgent
+from tests.interop.conformance.agents import AGENTS, SUITE, SdkAgent
 from tests.interop.peers import Absent, release
 
 PAGE = Path(__file__).parents[1] / "docs/project/conformance.md"
 OWN = [sys.executable, "-m", "duologue", "agent", "--v2"]
 LONGEST_FRAME = 230
 MOST_FRAMES = 4
-FRAME_OF_SDK = "SDK: "
+OF_SDK, OF_PROGRAM = "SDK: ", "program: "
+"""Beginnings of the reasons in baselines, which say what a finding is due to."""
 HEAD = """# Conformance of other implementations
 
 `make conformance` runs [`duologue check agent`](../how-to/check-your-agent.md) against agents on the SDKs of the
@@ -47,6 +48,8 @@ and is due to one of two:
   ignore capabilities on purpose, so that clients of every kind can be tried with them.
 
 The interop suite fails if a check finds anything that is not listed here, or no longer finds what is.
+"""
+PROGRAMS = """An SDK alone stands for the agent of the interop suite on it.
 """
 
 
@@ -93,7 +96,7 @@ def _overview(rows: list[CheckedRow]) -> str:
         if row.document is None:
             lines.append(f"| {row.sdk} | {row.program} | | not run: {row.absence} | | | | |")
             continue
-        of_sdk = sum(reason.startswith(FRAME_OF_SDK) for _, reason in row.failures())
+        of_sdk = sum(reason.startswith(OF_SDK) for _, reason in row.failures())
         versions = ", ".join(map(str, row.document.versions))
         passed, skipped, unseen = (row.document.summary.get(each, 0) for each in ("PASS", "SKIPPED", "NOT OBSERVED"))
         cells = (row.sdk, row.program, versions, passed, of_sdk, len(row.failures()) - of_sdk, skipped, unseen)
@@ -105,7 +108,7 @@ def _by_rule(rows: list[CheckedRow], *, of_sdk: bool) -> dict[int, list[tuple[Ch
     found: dict[int, list[tuple[CheckedRow, ReportedRule, str]]] = {}
     for row in rows:
         for rule, reason in row.failures():
-            if reason.startswith(FRAME_OF_SDK) == of_sdk:
+            if reason.startswith(OF_SDK) == of_sdk:
                 found.setdefault(rule.number, []).append((row, rule, reason))
     return dict(sorted(found.items()))
 
@@ -117,7 +120,7 @@ def _sdk_findings(rows: list[CheckedRow]) -> str:
         parts.append(f"### {number} {rule.name} ({rule.level})\n\n{rule.text}\n")
         by_reason: dict[str, list[tuple[CheckedRow, ReportedRule]]] = {}
         for row, each, reason in found:
-            by_reason.setdefault(reason.removeprefix(FRAME_OF_SDK), []).append((row, each))
+            by_reason.setdefault(reason.removeprefix(OF_SDK), []).append((row, each))
         for reason, agents in by_reason.items():
             names = ", ".join(dict.fromkeys(row.sdk for row, _ in agents))
             parts.append(f"**{names}**: {reason}\n\n```\n{_frames(*agents[0])}\n```\n")
@@ -154,9 +157,10 @@ def _program_findings(rows: list[CheckedRow]) -> str:
         rule = found[0][1]
         by_reason: dict[str, list[str]] = {}
         for row, _, reason in found:
-            by_reason.setdefault(reason, []).append(f"{row.sdk} ({row.program})")
+            name = row.sdk if row.program == SUITE else f"{row.program.partition(' ')[0]} of {row.sdk}"
+            by_reason.setdefault(reason.removeprefix(OF_PROGRAM), []).append(name)
         for reason, agents in by_reason.items():
-            names = "; ".join(dict.fromkeys(agents))
+            names = ", ".join(dict.fromkeys(agents))
             lines.append(f"| {number} {rule.name} | {rule.level} | {names} | {reason or '**not explained**'} |")
     return "\n".join(lines)
 
@@ -169,7 +173,7 @@ def page(rows: list[CheckedRow]) -> str:
         f"{HEAD}\nWritten on {date} by duologue {__version__} with the rules of the set `{rule_set}`.\n\n"
         f"## Agents\n\nNumbers of rules by verdict, both versions of the protocol added up.\n\n{_overview(rows)}\n\n"
         f"## Findings due to SDKs\n\n{_sdk_findings(rows)}\n"
-        f"## Findings due to programs\n\n{_program_findings(rows)}\n"
+        f"## Findings due to programs\n\n{PROGRAMS}\n{_program_findings(rows)}\n"
     )
 
 

@@ -166,5 +166,6 @@ HABITS = (
     AgentMutation("turn fails with its form", frozenset(), 2),
     AgentMutation("declined addresses are completed", frozenset()),
     AgentMutation("whole messages repeat chunks", frozenset(), 2),
+    AgentMutation("late ready state", frozenset(), 2),
 )
 """Differences between agents that no rule forbids, each found in an agent that a check once blamed for it."""

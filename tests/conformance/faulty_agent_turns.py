@@ -285,6 +285,8 @@ async def _run_v1(turn: Turn, id_: object, blocks: list[Json], before: list[asyn
 async def _run_v2(turn: Turn, id_: object, blocks: list[Json], before: list[asyncio.Task[None]]) -> None:
     connection, session = turn.connection, turn.session
     message = f"message-{turn.number}"
+    if connection.faulty("late ready state") and not session.history:
+        connection.update(session, "state_update", keep=False, state="idle")
     connection.respond(id_, result={} if connection.faulty("no message id") else {"messageId": message})
     shown = "other" if connection.faulty("other message id") else message
     connection.update(session, "user_message", messageId=shown, content=[_plain(each) for each in blocks])

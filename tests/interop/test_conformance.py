@@ -6,7 +6,7 @@ import pytest
 
 from duologue.conformance.verdicts import RuleVerdict
 from duologue.trace.rules.catalogue import CATALOGUE
-from scripts.conformance_page import PAGE
+from scripts.conformance_page import OF_PROGRAM, OF_SDK, PAGE
 from tests.interop import peers
 from tests.interop.conformance.agents import AGENTS, KNOWN, SdkAgent
 
@@ -32,10 +32,10 @@ def test_every_known_finding_has_a_cause_and_is_explained_on_the_page() -> None:
     for agent in AGENTS:
         assert agent.program in page
         for known in agent.known.known:
-            assert known.reason.startswith(("SDK: ", "program: ")), f"{agent.name}: rule {known.rule}"
+            assert known.reason.startswith((OF_SDK, OF_PROGRAM)), f"{agent.name}: rule {known.rule}"
         for known in agent.own_known.known:
             assert f"{known.rule} {CATALOGUE[known.rule].name}" in page
-            assert known.reason.removeprefix("SDK: ") in page
+            assert known.reason.removeprefix(OF_SDK).removeprefix(OF_PROGRAM) in page
 
 
 def test_every_baseline_belongs_to_an_agent() -> None:

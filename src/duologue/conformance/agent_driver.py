@@ -14,6 +14,8 @@ from duologue.conformance.client_services import ClientServices
 from duologue.conformance.raw_peer import Json, PeerFailed, RawPeer, ReceivedMessage, is_same, objects
 
 AUTH_REQUIRED = -32000
+OF_SESSION = ("available_commands_update", "config_option_update", "current_mode_update", "session_info_update")
+"""Updates that tell the state of a session; an agent may send them when a session is new, without any turn."""
 CLIENT_INFO = {"name": "duologue-check", "title": "duologue check", "version": duologue.__version__}
 V1_CAPABILITIES: Json = {
     "fs": {"readTextFile": True, "writeTextFile": True},
@@ -233,7 +235,7 @@ class DrivenTurn:
         """
         try:
             sign = await self._agent.peer.wait_for(
-                lambda each: self.is_own(each) or each.is_request or self._is_response(each),
+                lambda each: self._is_work(each) or each.is_request or self._is_response(each),
                 "session/prompt (an update was expected)",
                 self.position,
             )
@@ -276,11 +278,8 @@ class DrivenTurn:
         """
         response = last = await self.response()
         if self._agent.version == 2 and not response.error:
-            last = await self._agent.peer.wait_for(
-                lambda each: self.is_own(each) and each.update.get("state") == "idle",
-                "session/prompt (the state idle was expected)",
-                self.position,
-            )
+            waited_for = "session/prompt (the state idle was expected)"
+            last = await self._agent.peer.wait_for(self.is_idle, waited_for, self.position)
         received = self._agent.peer.received
         until = received.index(last)
         updates = tuple(each for each in received[self.position : until] if self.is_own(each))
@@ -296,13 +295,26 @@ class DrivenTurn:
         """Return True if a message is an update of the session."""
         return message.method == "session/update" and message.params.get("sessionId") == self.session
 
+    def _is_work(self, message: ReceivedMessage) -> bool:
+        is_state = message.update_kind in OF_SESSION or message.update.get("state") == "idle"
+        return self.is_own(message) and not is_state
+
     def _is_response(self, message: ReceivedMessage) -> bool:
         return message.is_response and is_same(message.message["id"], self.id)
 
     def _is_end(self, message: ReceivedMessage) -> bool:
         if self._agent.version == 1 or message.error:
             return self._is_response(message)
-        return self.is_own(message) and message.update.get("state") == "idle"
+        return self.is_idle(message)
+
+    def is_idle(self, message: ReceivedMessage) -> bool:
+        """Return True if a message reports that the turn's work has ended, not that the session was idle before it."""
+        if not self.is_own(message) or message.update.get("state") != "idle":
+            return False
+        received = self._agent.peer.received
+        earlier = received[self.position : received.index(message)]
+        has_run = any(self.is_own(each) and each.update.get("state") == "running" for each in earlier)
+        return has_run or "stopReason" in message.update
 
 
 def text_of(updates: Iterable[ReceivedMessage]) -> str:

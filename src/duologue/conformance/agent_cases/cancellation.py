@@ -73,7 +73,7 @@ async def _withdrawn(run: AgentRun, agent: DrivenAgent, started: DrivenTurn, req
         return each.method == "$/cancel_request" and is_same(each.params.get("requestId"), id_)
 
     def is_over(each: ReceivedMessage) -> bool:
-        return is_withdrawal(each) or (started.is_own(each) and each.update.get("state") == "idle")
+        return is_withdrawal(each) or started.is_idle(each)
 
     try:
         await agent.peer.wait_for(is_over, "session/cancel", started.position)
