@@ -1,4 +1,4 @@
-"""More than a thousand secrets in a conversation, and none in what any program writes about it.
+"""Hundreds of secrets in a conversation, and none in what any program writes about it; in `make chaos` a thousand.
 
 A new view or export of recordings is one more line in `VIEWS`; a new program that records, one more in `RECORDERS`.
 """
@@ -27,6 +27,8 @@ from tests.cli.test_serve import served
 from tests.recording.canaries import Canaries
 
 AGENT = Path(__file__).with_name("leaky_agent.py")
+OF_EACH, OF_EACH_IN_CHAOS = 4, 20
+"""Secrets of each shape at each place."""
 
 
 class Planted(NamedTuple):
@@ -39,13 +41,16 @@ class Planted(NamedTuple):
 
 
 @pytest.fixture
-def planted(tmp_path: Path) -> Planted:
+def planted(tmp_path: Path, chaos_factor: int) -> Planted:
     canaries = Canaries()
+    of_each = OF_EACH if chaos_factor == 1 else OF_EACH_IN_CHAOS
     configure(tmp_path, f"[recordings]\nredact = ['{OWN_PATTERN}']\n").chmod(0o600)
     env = {name: canaries() for name in ("MY_TOKEN", "SERVICE_API_KEY", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY")}
-    received = [*lines(canaries, "to_client", [*env.values()], 20), escaped(canaries)]
-    sent = [*lines(canaries, "to_agent", [*env.values()], 20), escaped(canaries)]
-    stderr = [shape(canaries()) for shape in SHAPES for _ in range(20)] + [f"it is {each}" for each in env.values()]
+    received = [*lines(canaries, "to_client", [*env.values()], of_each), escaped(canaries)]
+    sent = [*lines(canaries, "to_agent", [*env.values()], of_each), escaped(canaries)]
+    stderr = [shape(canaries()) for shape in SHAPES for _ in range(of_each)] + [
+        f"it is {each}" for each in env.values()
+    ]
     (tmp_path / "frames").write_text("".join(f"{line}\n" for line in received), "utf-8")
     (tmp_path / "stderr").write_text("".join(f"{line}\n" for line in stderr), "utf-8")
     command = [sys.executable, str(AGENT), str(tmp_path / "frames"), str(tmp_path / "stderr")]
@@ -158,15 +163,15 @@ def _assert_clean(text: str, where: str) -> None:
 @pytest.mark.fault("LOG-03", "LOG-04")
 @pytest.mark.parametrize("name", RECORDERS)
 async def test_no_secret_is_in_a_recording_or_in_any_view_of_it(
-    tmp_path: Path, planted: Planted, name: str, record_property: Any
+    tmp_path: Path, planted: Planted, name: str, record_property: Any, chaos_factor: int
 ) -> None:
     record_property("count", planted.secrets)
     path = tmp_path / "run.acp"
     await RECORDERS[name](tmp_path, planted, path)
     text = path.read_text("utf-8")
 
-    assert planted.secrets >= 1100
-    assert text.count("•••") > 400
+    assert planted.secrets >= (220 if chaos_factor == 1 else 1100)
+    assert text.count("•••") > planted.secrets / 3
     _assert_clean(text, f"the recording of {name}")
     for file in (tmp_path / "state").rglob("*"):
         if file.is_file():
@@ -236,4 +241,4 @@ def test_secrets_that_are_not_removed_would_be_found(planted: Planted, tmp_path:
         "\n".join(planted.sent) + (tmp_path / "frames").read_text() + (tmp_path / "stderr").read_text()
     )
 
-    assert len({*found}) >= 1100 - 10
+    assert len({*found}) >= planted.secrets - 10
