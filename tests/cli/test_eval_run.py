@@ -54,6 +54,7 @@ def test_missing_trials_have_an_exit_code_of_their_own_and_are_named(tmp_path: P
     assert ended.returncode == 13
     assert "it broken 1: missing" in ended.stderr
     assert "agent_crashed" in ended.stderr
+    assert "--resume out --retry-missing" in ended.stderr
 
 
 def test_json_has_a_line_for_each_trial_and_one_for_the_run(tmp_path: Path) -> None:
@@ -146,6 +147,9 @@ def test_a_new_run_needs_an_empty_directory(tmp_path: Path) -> None:
     (tmp_path / "out" / "mine").touch()
 
     assert "is not empty" in evaluate(tmp_path, "-o", "out").stderr
+    (tmp_path / "out" / "mine").unlink()
+    (tmp_path / "out" / "trials").mkdir()  # as after a kill before the first trial
+    assert evaluate(tmp_path, "-o", "out").returncode == 0
 
 
 def test_a_terminal_shows_what_runs(tmp_path: Path) -> None:

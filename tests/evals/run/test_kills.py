@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,8 +20,8 @@ KILLS = 3
 """Kills of the usual run; `make chaos` multiplies them by 100."""
 TRIALS = 12
 MOST_TRIALS = 200
-LONGEST_PAUSE = 1.5
-"""Seconds after the first output until a kill: about as long as a few trials take."""
+LONGEST = 1.2
+"""Latest moment of a kill, as a multiple of the time until the first trial was done: few processes finish a trial."""
 
 
 def test_no_trial_is_lost_or_run_twice_when_the_runner_is_killed(
@@ -39,16 +40,20 @@ def test_no_trial_is_lost_or_run_twice_when_the_runner_is_killed(
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     run_path = tmp_path / "run"
     done: dict[Path, int] = {}
-    killed = 0
+    killed, seconds = 0, 0.0
     while killed < kills:
-        target = ["--resume", str(run_path)] if (run_path / "run.json").exists() else ["-o", str(run_path)]
+        began = time.monotonic()
+        target = ["--resume", str(run_path)] if killed else ["-o", str(run_path)]
         with subprocess.Popen(
             [*command, *target], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, start_new_session=True
         ) as process:
             assert process.stdout is not None
-            process.stdout.readline()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(chance.uniform(0, LONGEST_PAUSE))
+            if not killed:
+                process.stdout.readline()
+                seconds = time.monotonic() - began
+            else:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(chance.uniform(0, LONGEST * seconds))
             process.kill()
             killed += 1
         run = RunDirectory.open(run_path)

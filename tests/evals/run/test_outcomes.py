@@ -79,6 +79,21 @@ async def test_a_trial_that_keeps_breaking_is_missing_and_not_failed(tmp_path: P
     assert record.grades() is None
     assert record.result().attempts == 2
     assert "crashing on demand" in record.result().outcome.detail
+    assert "obedient_agent.py' exited with code 3" in record.result().outcome.detail
+
+
+async def test_trials_that_are_missing_can_be_run_again(tmp_path: Path) -> None:
+    file = tmp_path / "attempts"
+    text = case(f"crash {file} 1", "say done", more='graders = [{ type = "text", equals = "done" }]')
+    end, _ = await run_cases(tmp_path, text, agents={"it": AGENT}, options={"retries": 0})
+    assert end.progress.missing == 1
+
+    unchanged, _ = await run_cases(tmp_path, text, agents={"it": AGENT}, options={"retries": 0})
+    end, run = await run_cases(tmp_path, text, agents={"it": AGENT}, retry_missing=True, options={"retries": 0})
+
+    assert (unchanged.progress.finished, end.progress.passed) == (0, 1)
+    record = next(iter(run.records()))
+    assert (record.result().attempts, run.failed_attempts(record.result().key)) == (2, 1)
 
 
 async def test_a_turn_that_takes_too_long_exhausts_its_budget_and_is_graded(tmp_path: Path) -> None:

@@ -44,6 +44,9 @@ def _add_run(subcommands: Commands) -> None:
     run.add_argument("--seed", type=int, default=0, metavar="N", help="seed of everything random (default: 0)")
     run.add_argument("-o", "--output", metavar="DIR", help="the new run directory (default: runs/SUITE-TIME)")
     run.add_argument("--resume", metavar="DIR", help="go on with this run: run the trials that have no record")
+    run.add_argument(
+        "--retry-missing", action="store_true", help="with --resume, run trials again that broke and are missing"
+    )
     add_isolation(run)
     limits = run.add_argument_group("limits")
     limits.add_argument(

@@ -128,6 +128,26 @@ class RunDirectory:
         base = self.path / "failed" / key.directory
         return sum(1 for _ in base.parent.glob(f"{base.name}-*")) if base.parent.is_dir() else 0
 
+    def set_aside_missing(self) -> int:
+        """Move records that do not count to the failed attempts, so that their trials are run again; return how many.
+
+        Only those that another attempt may mend are moved: not a denied permission, nor a login that was not given.
+
+        Raises:
+            RecordError: A record is damaged.
+        """
+        moved = 0
+        for record in list(self.records()):
+            result = record.result()
+            if result.outcome.rule.retry != "trial":
+                continue
+            base = self.path / "failed" / result.key.directory
+            make_private_directory(base.parent.parent)
+            make_private_directory(base.parent)
+            record.directory.rename(base.with_name(f"{base.name}-{self.failed_attempts(result.key) + 1}"))
+            moved += 1
+        return moved
+
     def interrupted(self) -> list[InterruptedAttempt]:
         """Return the attempts whose processes are gone; those that run are left out."""
         found = sorted(path for path in (self.path / "attempts").iterdir() if path.is_dir())

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from duologue.evals.run.scratch import Scratch
+from duologue.transports.process.command import CONFINED_BY
 
-PROGRAM = "bwrap"
 PROBE_SECONDS = 10.0
 
 _SYSTEM = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--die-with-parent")
@@ -23,11 +23,11 @@ def obstacle() -> str:
     """Return why bubblewrap cannot be used on this machine; empty if it can."""
     if sys.platform != "linux":
         return "bubblewrap runs on Linux only"
-    if shutil.which(PROGRAM) is None:
+    if shutil.which(CONFINED_BY) is None:
         return "bubblewrap (bwrap) is not installed"
     try:
         ended = subprocess.run(
-            [PROGRAM, *_SYSTEM, "true"],
+            [CONFINED_BY, *_SYSTEM, "true"],
             capture_output=True,
             timeout=PROBE_SECONDS,
             check=False,
@@ -51,7 +51,7 @@ def prefix_of(scratch: Scratch, command: Sequence[str]) -> list[str]:
     named = [Path(word) for word in command if word.startswith("/")]
     programs = [Path(sys.prefix), *named]
     seen = [path for path in programs if path.is_relative_to(shared) and path.exists()]
-    words = [PROGRAM, *_SYSTEM, "--bind", str(scratch.temporary), str(shared)]
+    words = [CONFINED_BY, *_SYSTEM, "--bind", str(scratch.temporary), str(shared)]
     for path in dict.fromkeys(path.parent if path.is_file() else path for path in seen):
         words += ["--ro-bind", str(path), str(path)]
     for path in (scratch.workspace, scratch.home, scratch.temporary, scratch.runtime):

@@ -64,6 +64,7 @@ async def run_suite(
     trials: int | None = None,
     cases: Iterable[str] = (),
     seed: int = 0,
+    retry_missing: bool = False,
     options: TrialOptions | None = None,
     observer: Observer = lambda event, progress: None,
 ) -> RunEnd:
@@ -77,6 +78,7 @@ async def run_suite(
         trials: How often each agent runs each case. Default: what the suite says.
         cases: Ids or tags of the cases to run. Default: all.
         seed: Seed of everything random.
+        retry_missing: Run trials of an earlier process again that broke and are missing; each gets one more attempt.
         options: How trials are run.
         observer: Called with each event and the progress.
 
@@ -94,6 +96,8 @@ async def run_suite(
     if (path / "run.json").exists():
         run = await finish(RunDirectory.open, path, suite_digest=suite.digest)
         _check_agents(run, named)
+        if retry_missing:
+            await finish(run.set_aside_missing)
     else:
         chosen = _chosen(suite, cases)
         _check_variables(chosen, credentials)

@@ -15,16 +15,13 @@ from msgspec import Struct
 
 from duologue.client.target import BUILTIN, AgentTarget, Target, TargetOptions, is_name
 from duologue.evals.exceptions import EvalError
-from duologue.transports import process
 from duologue.transports.base import Transport
-from duologue.transports.process.command import explain_failure, program_name
+from duologue.transports.process.command import REAPER, explain_failure, program_name
 from duologue.transports.process.environment import OWNER, safe
 from duologue.transports.process.transport import ProcessTransport
 from duologue.transports.remote.url import is_remote
 
 REPLAY = "replay:"
-REAPER = Path(process.__file__).with_name("reaper.py")
-"""Program that ends what an agent leaves behind."""
 
 _LABELLED = re.compile(r"(?P<label>[A-Za-z0-9][\w.-]*)=(?P<rest>.+)", re.DOTALL)
 
@@ -176,4 +173,4 @@ class TrialTarget(AgentTarget):
     def _reaper(self) -> list[str]:
         if sys.platform != "linux" or not sys.executable:
             return []
-        return [sys.executable, "-I", "-S", str(REAPER), str(self._report)]
+        return [sys.executable, "-I", "-S", REAPER, str(self._report)]

@@ -15,13 +15,25 @@ from duologue.errors import CommandNotFound, StartError
 OWN_PROGRAM = "duologue"
 LAUNCHER = ("-P", "-m", "duologue.agent.hosting.launcher")
 """Arguments with which Python runs an agent from the source that follows them."""
+REAPER = str(Path(__file__).with_name("reaper.py"))
+"""Program that ends what a command leaves behind; its arguments are a file for a report, and the command."""
+CONFINED_BY = "bwrap"
+"""Program that confines a command, which follows `--`."""
 
 _INTERPRETER = re.compile(r"(python|pypy)[\d.]*|node")
 
 
 def program_name(command: Sequence[str]) -> str:
-    """Return the name of a program for messages: the script or module that an interpreter runs, else the program."""
-    program, *arguments = command
+    """Return the name of a program for messages: the script or module that an interpreter runs, else the program.
+
+    The programs that run another one, and confine it or clean up after it, are not named.
+    """
+    words = list(command)
+    if REAPER in words[:-2]:
+        words = words[words.index(REAPER) + 2 :]
+    if words[0] == CONFINED_BY and "--" in words[:-1]:
+        words = words[words.index("--") + 1 :]
+    program, *arguments = words
     if _INTERPRETER.fullmatch(Path(program).name) is None:
         return program
     if tuple(arguments[: len(LAUNCHER)]) == LAUNCHER:

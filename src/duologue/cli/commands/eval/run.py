@@ -82,6 +82,7 @@ async def run_until_interrupted(
             trials=arguments.trials,
             cases=arguments.case,
             seed=arguments.seed,
+            retry_missing=arguments.retry_missing,
             options=options_of(arguments),
             observer=output.observe,
         )
@@ -136,6 +137,8 @@ def run_directory(arguments: argparse.Namespace, suite: Suite) -> Path:
     Raises:
         UsageError: There is a run in the new directory, or none in that to be continued.
     """
+    if arguments.retry_missing and arguments.resume is None:
+        raise UsageError("`--retry-missing` needs `--resume DIR`")
     if arguments.resume is not None:
         if arguments.output is not None:
             raise UsageError("give either `-o DIR` for a new run or `--resume DIR` for an earlier one, not both")
@@ -147,7 +150,9 @@ def run_directory(arguments: argparse.Namespace, suite: Suite) -> Path:
     if (directory / "run.json").exists():
         raise UsageError(f"{directory} has a run already; `--resume {directory}` continues it")
     with suppress(FileNotFoundError):
-        if any(directory.iterdir()):
+        # A run that was killed before it began has left these.
+        others = {each.name for each in directory.iterdir() if not each.name.startswith((".run.json", ".suite.json"))}
+        if others - {"trials", "attempts", "failed", "suite.json"}:
             raise UsageError(f"{directory} is not empty; choose another directory")
     return directory
 

@@ -113,6 +113,12 @@ class RunOutput:
             self._errors.write(f"{escape_line(label)} was not run further: {escape_line(why, None)}\n", Style.YELLOW)
         if left:
             self._errors.write(f"{left:,} of {progress.total:,} trials were not run. To go on:\n  {resume}\n")
+        elif progress.missing:
+            self._errors.write(
+                f"{progress.missing:,} trials are missing, neither passed nor failed. To run them again:\n"
+                f"  {resume} --retry-missing\n",
+                Style.YELLOW,
+            )
 
     def write_end(self, end: RunEnd, thresholds: Sequence[Threshold]) -> list[str]:
         """Write what the run shows; return the thresholds that were not reached."""
