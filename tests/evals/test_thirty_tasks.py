@@ -1,0 +1,78 @@
+"""The thirty tasks of the examples: their solutions pass, and a scripted agent gets the same results each time."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from duologue.client.target import Target
+from duologue.evals.record.run_directory import RunDirectory
+from duologue.evals.report.reference_check import check_references
+from duologue.evals.report.run_summary import read_run
+from duologue.evals.run.options import TrialOptions
+from duologue.evals.run.suite_run import run_suite
+from duologue.evals.suite.loader import load_suite
+from duologue.evals.suite.suite import Suite
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "evals"
+
+pytestmark = pytest.mark.timeout(280)
+
+
+def scripted_agent(skip: int = 0) -> Target:
+    """Return the scripted agent of the examples, in this process."""
+    spec = importlib.util.spec_from_file_location("scripted_agent", EXAMPLES / "scripted_agent.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    agent: Target = module.ScriptedAgent(skip)
+    return agent
+
+
+def tasks(tag: str = "") -> Suite:
+    """Return the thirty tasks, or those with a tag."""
+    suite = load_suite(EXAMPLES / "suite.toml")
+    return msgspec.structs.replace(suite, cases=suite.select(tags=frozenset([tag] if tag else [])))
+
+
+async def run(path: Path, agents: dict[str, Target], suite: Suite) -> Path:
+    """Run tasks and return the directory of the run."""
+    end = await run_suite(suite, agents, path, seed=7, options=TrialOptions(jobs=2, sandbox="none"))
+
+    assert end.is_complete
+    return path
+
+
+def results(path: Path) -> dict[str, Any]:
+    """Return what happened in each trial, without times and without the random names of directories."""
+    found: dict[str, Any] = {}
+    for record in RunDirectory.open(path).records():
+        result, grades = record.result(), record.grades()
+        assert grades is not None
+        steps = [msgspec.to_builtins(step) | {"t": 0, "seconds": 0} for step in record.trajectory()]
+        text = re.sub(r"duologue-trial-[0-9a-f]{16}", "trial", msgspec.json.encode(steps).decode())
+        verdicts = [(grade.name, grade.passed, grade.score) for grade in grades.grades]
+        found[f"{result.key.agent} {result.key.case}"] = (result.output, record.patch(), text, verdicts)
+    return found
+
+
+async def test_a_scripted_agent_solves_all_tasks_in_the_same_way_twice(tmp_path: Path) -> None:
+    first = await run(tmp_path / "first", {"scripted": scripted_agent()}, tasks())
+    second = await run(tmp_path / "second", {"scripted": scripted_agent()}, tasks())
+
+    assert [trial.passed for trial in read_run(first).trials()] == [True] * 30
+    assert results(first) == results(second)
+
+
+async def test_solutions_pass_and_nothing_passes_without_them() -> None:
+    # `eval validate-refs` takes all thirty; one kind is enough to see that the suite is checked as it should be.
+    found = [each async for each in check_references(tasks("fix").cases)]
+
+    assert len(found) == 8
+    assert [each.id for each in found if not each.is_valid] == []
