@@ -40,7 +40,7 @@ HEAD = """# Conformance of other implementations
 
 `make conformance` runs [`duologue check agent`](../how-to/check-your-agent.md) against agents on the SDKs of the
 protocol and writes this page. Some are the examples that the SDKs publish to their registries, the others small agents
-that the interop suite of this project has for each SDK. Every finding was confirmed by hand with the messages shown,
+that the interop suite of this project has for each SDK. Every finding was judged from the messages shown,
 and is due to one of two:
 
 - **the SDK**: every agent on it does the same, unless its author prevents it;

@@ -20,6 +20,8 @@ from tests.client.scripted_agent import ALL_OPTIONS, Json, ScriptedAgent, result
 pytestmark = pytest.mark.timeout(30)
 
 SECONDS = 0.1
+LONG_SECONDS = 0.75
+"""Long enough to pass 40 MB to a reader on a busy machine without a pause of this length."""
 TOOL = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "Look", "status": "in_progress"}
 FORM: Json = {
     "mode": "form",
@@ -29,10 +31,10 @@ FORM: Json = {
 }
 
 
-async def four_silences(agent: ScriptedAgent) -> bool:
+async def four_silences(agent: ScriptedAgent, seconds: float = SECONDS) -> bool:
     """Work without updates for four times the stall timeout; return True if the client did not cancel."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(4 * SECONDS):
+        async with asyncio.timeout(4 * seconds):
             await agent.until("session/cancel")
             return False
     return True
@@ -186,14 +188,14 @@ async def test_an_agent_that_waits_for_a_slow_reader_is_not_silent(tmp_path: Pat
     agent = ScriptedAgent(prompt=prompt)
     async with (
         asyncio.timeout(60),
-        connect(agent, stall_timeout=SECONDS) as remote,
+        connect(agent, stall_timeout=LONG_SECONDS) as remote,
         remote.new_session(tmp_path) as session,
     ):
         async with session.prompt("go") as turn:
             kinds: list[type[Event]] = []
             async for event in turn:
                 if not kinds:
-                    assert await four_silences(agent)
+                    assert await four_silences(agent, LONG_SECONDS)
                 kinds.append(type(event))
         assert kinds == [Text] * 40
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.hostile.growth import ATTACKS, MB
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 MOST_BYTES = 256 * MB
 
@@ -25,7 +25,7 @@ FAULTS = {"parallel_reads": "PRC-21", "parallel_writes": "PRC-21", "questions": 
 
 def run(name: str, directory: Path) -> dict[str, Any]:
     program = [sys.executable, "-m", "tests.hostile.growth", "client", name, str(directory)]
-    done = subprocess.run(program, check=True, capture_output=True, text=True, timeout=170)
+    done = subprocess.run(program, check=True, capture_output=True, text=True, timeout=890)
     outcome: dict[str, Any] = json.loads(done.stdout)
     return outcome
 
