@@ -177,8 +177,8 @@ def _read_union(type_: Any, value: JsonValue) -> Any:
     member = type_.member_of(value)
     if member is not None:
         try:
-            if type_.is_list:  # item by item: for `list[member]` msgspec would build a decoder each time
-                return [msgspec.convert(item, member, dec_hook=_read_union) for item in value]
+            if type_.is_list:
+                return msgspec.convert((value,), _list_holder(member), dec_hook=_read_union).items
             return msgspec.convert(value, member, dec_hook=_read_union)
         except ValidationError:
             pass  # the lenient reader decides
@@ -192,6 +192,12 @@ def _read_union(type_: Any, value: JsonValue) -> Any:
     if defaulted:
         raise ValueError("needs lenient decoding")
     return found
+
+
+@cache
+def _list_holder(member: Any) -> Any:
+    """Return a type that holds a list of `member`: for the list itself msgspec would build a decoder each time."""
+    return msgspec.defstruct("ListHolder", [("items", list[member])], array_like=True, gc=False)
 
 
 def _decode_leniently(type_: Any, raw: Source, report: Report | None) -> Any:

@@ -87,13 +87,13 @@ class KeyedListUnion(WireUnion):
 
     @classmethod
     def member_of(cls, value: Any) -> Any:
-        if not is_array(value) or len(value) < max(cls.min_length, 1):
+        if not is_array(value) or not value:
             return None
         first = value[0]
-        if isinstance(first, dict):
-            for key in cls.by_key:
+        if isinstance(first, dict) and len(value) >= cls.min_length:
+            for key, member in cls.by_key.items():
                 if key in first:
-                    return cls.by_key[key]
+                    return member
         return None
 
 
