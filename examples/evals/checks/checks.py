@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+SECONDS = 3
+"""Time of the processor that a check may take."""
 
 
 def module(name: str) -> Any:
@@ -233,4 +237,7 @@ def write_script() -> None:
 
 
 if __name__ == "__main__":
+    # A program that does not end has failed. Its own time is limited, so that a busy machine changes nothing.
+    signal.signal(signal.SIGVTALRM, lambda number, frame: sys.exit(f"it did not end within {SECONDS} s"))
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
     globals()[sys.argv[1].replace("-", "_")]()
