@@ -31,11 +31,15 @@ def main(report: str, command: list[str]) -> int:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     pid = os.fork()
     if pid == 0:
+        # The interpreter ignores these, and a program inherits what is ignored.
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
         try:
             os.execvp(command[0], command)
         except OSError as error:
             os.write(2, f"{command[0]}: {error.strerror}\n".encode())
         os._exit(NOT_STARTED)
+    let_go_of_streams()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, end_all)
     signal.signal(signal.SIGALRM, kill_all)
@@ -53,6 +57,14 @@ def main(report: str, command: list[str]) -> int:
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code
+
+
+def let_go_of_streams() -> None:
+    """Close stdin and stdout here, so that their other ends see when the command closes them."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    os.close(nothing)
 
 
 def wait_for(pid: int) -> int:
