@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from duologue import Agent, Turn
 from duologue.evals.exceptions import EvalError
 from duologue.evals.record.trial_record import TrialRecord
 from duologue.evals.run import bubblewrap
 from duologue.evals.run.credentials import CredentialFile, Credentials
+from duologue.transports.base import Transport
 from tests.evals.run.suites import python_agent, run_cases
 
 AGENT = python_agent("obedient_agent")
@@ -188,6 +191,18 @@ async def test_a_worktree_is_removed_from_its_source(tmp_path: Path) -> None:
     assert list((source / ".git" / "worktrees").glob("*")) == []
 
 
+async def test_an_agent_that_removes_the_source_of_its_worktree_does_not_stop_the_run(
+    tmp_path: Path, leftovers: Callable[[], list[str]]
+) -> None:
+    source = make_repository(tmp_path / "source")
+    text = case(f"shell rm -rf {source}", more=f'workspace = {{ source = "{source}", isolation = "worktree" }}')
+    record = await record_of(tmp_path, text, options={"retries": 0})
+
+    assert not source.exists()
+    assert record.result().outcome.kind == "completed"
+    assert leftovers() == []
+
+
 async def test_a_ref_that_does_not_exist_is_a_failure_of_the_sandbox(tmp_path: Path) -> None:
     source = make_repository(tmp_path / "source")
     text = case("say x", more=f'workspace = {{ source = "{source}", ref = "v9" }}')
@@ -237,6 +252,31 @@ async def test_files_of_a_case_do_not_follow_links_out_of_the_workspace(tmp_path
     assert not (tmp_path / "x").exists()
 
 
+async def test_a_failure_of_an_unknown_kind_is_the_outcome_of_its_trial_and_others_are_run(tmp_path: Path) -> None:
+    echo = Agent("echo")
+
+    @echo.on_prompt
+    async def answer(turn: Turn) -> None:
+        await turn.say("x")
+
+    class Flaky:
+        """Serves the start-up check and the second trial, and fails in the first."""
+
+        served = 0
+
+        def serve(self, transport: Transport, /) -> Coroutine[Any, Any, None]:
+            self.served += 1
+            if self.served == 2:
+                raise RuntimeError("no agent \udcff today")
+            return echo.serve(transport)
+
+    _, run = await run_cases(tmp_path, case("say x"), agents={"it": Flaky()}, trials=2, options={"retries": 0})
+
+    first, second = (record.result().outcome for record in run.records())
+    assert (first.kind, first.reason, first.detail) == ("harness_failed", "RuntimeError", r"no agent \udcff today")
+    assert second.kind == "completed"
+
+
 # --- what is left
 
 
@@ -244,6 +284,13 @@ async def test_the_record_lists_files_written_in_home_and_in_the_temporary_direc
     record = await record_of(tmp_path, case("write $HOME/.agent/log 1", "write $TMPDIR/x 2", "write inside 3"))
 
     assert record.result().writes == ["HOME/.agent/log", "TMPDIR/x"]
+
+
+async def test_a_file_name_that_is_not_utf8_is_recorded_with_its_bytes_escaped(tmp_path: Path) -> None:
+    record = await record_of(tmp_path, case(r"shell touch $HOME/a$(printf '\377')b", "say x"))
+
+    assert record.result().outcome.kind == "completed"
+    assert record.result().writes == [r"HOME/a\xffb"]
 
 
 async def test_a_process_that_the_agent_left_behind_is_named_and_ended(tmp_path: Path) -> None:

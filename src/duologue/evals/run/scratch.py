@@ -111,7 +111,9 @@ class Scratch:
             for folder, _, names in os.walk(directory):
                 for name in names:
                     path = Path(folder, name)
-                    yield f"{label}/{path.relative_to(directory).as_posix()}", path
+                    # A name may have bytes that are not UTF-8; JSON cannot have them.
+                    shown = os.fsencode(path.relative_to(directory)).decode("utf-8", "backslashreplace")
+                    yield f"{label}/{shown}", path
 
 
 def remove_linked(attempt: Path) -> None:

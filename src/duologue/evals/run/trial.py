@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 
 from msgspec import Struct, structs
@@ -102,6 +102,11 @@ class TrialRun:
             return structs.replace(result, outcome=failed, ended=_now())
         except DuologueError as error:
             return structs.replace(result, outcome=outcome_of_error(error), ended=_now())
+        except Exception as error:  # whatever a suite or an agent provoked: it costs this trial, not the run
+            detail = str(error).encode("utf-8", "backslashreplace").decode()
+            detail = self._credentials.removed_from(detail)
+            failed = TrialOutcome(kind="harness_failed", reason=type(error).__name__, detail=detail)
+            return structs.replace(result, outcome=failed, ended=_now())
         finally:
             if scratch is not None:
                 await finish(self._clean, scratch)
@@ -264,7 +269,8 @@ class TrialRun:
 
     def _clean(self, scratch: Scratch) -> None:
         scratch.remove()
-        self._checkout.forget_worktree()
+        with suppress(SandboxError):  # the agent may have removed the source
+            self._checkout.forget_worktree()
         (self._attempt.directory / LINK).unlink(missing_ok=True)
 
 
