@@ -32,6 +32,15 @@ def test_every_trial_is_there_and_those_that_do_not_count_have_a_reason(tmp_path
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("graders", [[], [{"type": "text", "matches": "right", "required": False}]])
+def test_a_case_without_required_graders_has_no_result(tmp_path: Path, graders: list[dict[str, object]]) -> None:
+    path = build_run(tmp_path, {"one": {"a": "PFNC-"}}, fields={"a": {"graders": graders}})
+    trials = list(read_run(path).trials())
+
+    assert [trial.passed for trial in trials] == [None] * 5
+    assert [trial.missing for trial in trials] == ["no_graders"] * 3 + ["agent_crashed", "not_run"]
+
+
 def test_missing_trials_are_not_failures(tmp_path: Path) -> None:
     report = make_report([read_run(build_run(tmp_path, {"one": {"a": "PC", "b": "FC", "c": "PP"}}))])
     (agent,) = report.agents

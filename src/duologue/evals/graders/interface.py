@@ -83,13 +83,14 @@ class GradingContext(Struct, frozen=True, kw_only=True):
 def summarize(grades: Sequence[Grade], *, graded: str = "", graders_digest: str = "") -> Grades:
     """Return the grades of a trial: it passes if all required graders pass, and its score is the weighted mean.
 
-    A grader that could not decide leaves both undecided, unless a required one has failed already.
+    A grader that could not decide leaves both undecided, unless a required one has failed already. Without required
+    graders a trial neither passes nor fails.
     """
     required = [grade.passed for grade in grades if grade.required]
     passed: bool | None = None
     if False in required:
         passed = False
-    elif grades and None not in required:
+    elif required and None not in required:
         passed = True
     scored = [grade for grade in grades if grade.weight > 0]
     score: float | None = None

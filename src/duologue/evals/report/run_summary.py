@@ -175,6 +175,11 @@ def missing_of(trials: Iterable[TrialSummary]) -> dict[str, int]:
 def _case(name: str, case: Case | None, trials: list[TrialSummary]) -> CaseSummary:
     if case is None:
         return CaseSummary(case=name, trials=tuple(trials))
+    if not any(grader.required for grader in case.graders):
+        # Nothing is left to grade: such a trial has no result, however often it is graded.
+        trials = [
+            structs.replace(trial, missing="no_graders") if trial.missing == "not_graded" else trial for trial in trials
+        ]
     return CaseSummary(case=name, trials=tuple(trials), tags=case.tags, family=case.family, quarantine=case.quarantine)
 
 
