@@ -98,6 +98,16 @@ async def test_files_of_the_workspace(workspace: Path, grader: dict[str, Any], p
     assert (found.passed, found.error) == (passed, "")
 
 
+@pytest.mark.parametrize("kind", ["file", "json"])
+async def test_a_link_that_leads_to_itself_is_a_file_that_does_not_exist(workspace: Path, kind: str) -> None:
+    (workspace / "loop").symlink_to("loop")
+    found = await grade(workspace, {"type": kind, "path": "loop"}, cwd=str(workspace))
+    below = await grade(workspace, {"type": kind, "path": "loop/x"}, cwd=str(workspace))
+
+    assert (found.passed, found.reasoning, found.error) == (False, "loop does not exist", "")
+    assert (below.passed, below.error) == (False, "")
+
+
 @pytest.mark.parametrize(
     ("grader", "passed"),
     [
@@ -369,6 +379,9 @@ def test_a_trial_passes_if_all_required_graders_pass() -> None:
     assert result(grade_with(None), grade_with(True)) == (None, None)
     assert result(grade_with(None), grade_with(False)) == (False, None)
     assert result(grade_with(True), grade_with(None, required=False, weight=0)) == (True, 1.0)
+    # Without required graders nothing decides.
+    assert result(grade_with(False, required=False)) == (None, 0.0)
+    assert result(grade_with(True, required=False)) == (None, 1.0)
 
 
 async def test_a_record_is_graded_again_without_an_agent(tmp_path: Path) -> None:

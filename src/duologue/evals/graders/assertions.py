@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any, cast
@@ -87,7 +88,9 @@ def workspace_path(context: GradingContext, name: str) -> Path | None:
     if context.workspace is None:
         raise GraderError("the workspace of the trial was not saved, so that its files cannot be graded")
     path = context.workspace / name
-    return path if path.resolve().is_relative_to(context.workspace.resolve()) else None
+    # `Path.resolve` raises an error for links that lead to each other, which an agent can make.
+    real, root = Path(os.path.realpath(path)), Path(os.path.realpath(context.workspace))
+    return path if real.is_relative_to(root) else None
 
 
 def _text_problems(spec: TextGrader | FileGrader, text: str, name: str) -> list[str]:

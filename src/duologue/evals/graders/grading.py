@@ -92,7 +92,7 @@ async def _grade(spec: AnyGrader, number: int, trial: GraderInput, case: Case) -
             output = await _output(spec, context)
         finally:
             await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
-    except (GraderError, OSError) as error:
+    except (GraderError, OSError, RuntimeError) as error:
         return structs.replace(grade, error=str(error), seconds=round(time.monotonic() - started, 6))
     return structs.replace(
         grade,
