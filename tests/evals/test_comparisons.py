@@ -185,6 +185,42 @@ def test_families_are_compared_as_units() -> None:
     assert compare(one, two).verdict == "too_few_cases"
 
 
+def family_trials(shares_of_cases: list[list[float]]) -> list[CaseTrials]:
+    """Return ten trials of each case, with these shares of passed ones for each family."""
+    return [
+        CaseTrials(
+            case=f"{family}-{n}",
+            passed=[True] * round(10 * share) + [False] * round(10 - 10 * share),
+            family=str(family),
+        )
+        for family, of_family in enumerate(shares_of_cases)
+        for n, share in enumerate(of_family)
+    ]
+
+
+def test_families_with_equal_means_have_an_interval_with_a_width() -> None:
+    # The cases of a family differ, and all families have the same mean difference: 0.1.
+    one = family_trials([[0.7, 0.5]] * 8)
+    two = family_trials([[0.5, 0.5]] * 8)
+    found = compare(one, two)
+
+    assert found.difference == pytest.approx(0.1)
+    assert found.interval is not None
+    assert found.interval.method == "wilson"
+    assert found.interval.low < 0 < 0.1 < found.interval.high
+    assert found.verdict == "no_difference_shown"
+
+
+def test_a_difference_that_is_only_rounding_counts_as_0() -> None:
+    # 0.3 - 0.2 and 0.8 - 0.7 are not the same number.
+    unequal = [0.3 - 0.2, 0.8 - 0.7] * 5
+    labels = [str(n) for n in range(10)]
+    nothing = [0.1 + 0.2 - 0.3, 0.0] * 5
+
+    assert minimum_detectable_effect(unequal, labels) == pytest.approx(0.1 * 6 / 10)
+    assert minimum_detectable_effect(nothing, labels) == pytest.approx(6 / 10)
+
+
 def test_the_detectable_difference_is_found_with_the_power_it_claims() -> None:
     chance = np.random.default_rng(21)
     spread = 0.3

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, structs
 
 from duologue.evals.statistics.case_trials import CaseTrials, parse_metric, unit_labels
-from duologue.evals.statistics.intervals import LEVEL, Interval, check_unique, interval_of_mean
+from duologue.evals.statistics.intervals import LEVEL, ROUNDING, Interval, check_unique, interval_of_mean
 from duologue.evals.statistics.libraries import np, stats
 from duologue.evals.statistics.power import POWER, least_units, minimum_detectable_effect
 from duologue.evals.statistics.resamples import (
@@ -251,12 +251,13 @@ def _difference_interval(
 ) -> Interval | None:
     if len(set(labels)) < 2:
         return None
-    if max(differences) - min(differences) < 1e-12:
-        # Equal differences from -1 to 1 are a share between 0 and 1, which has an interval of its own.
+    sums, sizes = sums_of_units(np.asarray(differences, dtype=np.float64)[:, None], labels)
+    if np.ptp(sums[:, 0] / sizes) < ROUNDING:
+        # A bootstrap of equal units has width 0. A difference from -1 to 1 is a share between 0 and 1, which has an
+        # interval of its own.
         shares = interval_of_mean([(each + 1) / 2 for each in differences], labels, level=level)
         assert shares is not None, "there are two units"
         return Interval(low=2 * shares.low - 1, high=2 * shares.high - 1, level=level, method=shares.method)
-    sums, sizes = sums_of_units(np.asarray(differences, dtype=np.float64)[:, None], labels)
     low, high = bootstrap_interval(sums, sizes, level=level, draws=draws, seed=seed)
     return Interval(low=float(low[0]), high=float(high[0]), level=level, method="bootstrap")
 

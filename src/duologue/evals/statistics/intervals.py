@@ -14,6 +14,9 @@ from duologue.evals.statistics.resamples import DRAWS, bootstrap_interval, sums_
 LEVEL = 0.95
 """Level of intervals."""
 
+ROUNDING = 1e-12
+"""Spread up to which values count as equal: sums of fractions are not exact."""
+
 FEW_UNITS = 10
 """With fewer units an interval is reported with a warning: it has not the coverage that it claims."""
 
@@ -110,7 +113,7 @@ def interval_of_mean(
     column = np.asarray(values, dtype=np.float64)[:, None]
     sums, sizes = sums_of_units(column, labels)
     means = sums[:, 0] / sizes
-    if np.ptp(means) < 1e-12:
+    if np.ptp(means) < ROUNDING:
         return wilson(float(means[0]) * len(sizes), len(sizes), level=level)
     low, high = bootstrap_interval(sums, sizes, level=level, draws=draws, seed=seed)
     return Interval(low=float(low[0]), high=float(high[0]), level=level, method="bootstrap")

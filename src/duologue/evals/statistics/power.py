@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, log2
 
-from duologue.evals.statistics.intervals import standard_error
+from duologue.evals.statistics.intervals import ROUNDING, standard_error
 from duologue.evals.statistics.libraries import stats
 
 POWER = 0.8
@@ -37,9 +37,10 @@ def minimum_detectable_effect(
     if units < least:
         return None
     error = standard_error(differences, labels) or 0.0
+    error = 0.0 if error < ROUNDING else error
     quantiles = stats.t.ppf(1 - alpha / 2, units - 1) + stats.t.ppf(power, units - 1)
     # A spread of 0 has only not been seen: as many units must differ as a test needs.
-    smallest = max((abs(each) for each in differences if each), default=1.0) * least / units
+    smallest = max((abs(each) for each in differences if abs(each) >= ROUNDING), default=1.0) * least / units
     return max(float(quantiles) * error, smallest if error == 0 else 0.0)
 
 
