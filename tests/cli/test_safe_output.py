@@ -120,7 +120,9 @@ def test_a_frame_that_came_in_lines_is_one_line_of_json() -> None:
     assert stream.getvalue() == '{"raw":{  "a": "é" }}\n'
 
 
-TRUSTED = {"safe_output.py", "markdown.py", "prompt_toolkit_editor.py", "interrupts.py", "read_progress.py"}
+TRUSTED = {
+    "safe_output.py", "markdown.py", "prompt_toolkit_editor.py", "interrupts.py", "read_progress.py", "run_view.py"
+}  # fmt: skip
 """Modules that write escape sequences of their own."""
 
 

@@ -202,7 +202,8 @@ import sys
 
 def test_nothing_is_loaded():
     loaded = {name for name in sys.modules if name.startswith(("duologue", "msgspec"))}
-    assert loaded == {"duologue", "duologue.lazy_exports", "duologue.testing", "duologue.testing.plugin"}
+    plugins = {"duologue.testing", "duologue.testing.plugin", "duologue.evals", "duologue.evals.pytest_plugin"}
+    assert loaded == {"duologue", "duologue.lazy_exports"} | plugins
 """
     code, output = run_pytest(tmp_path, tests)
 

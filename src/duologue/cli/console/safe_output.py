@@ -2,7 +2,7 @@
 
 `protect_streams` replaces `sys.stdout` and `sys.stderr` with a `SafeOutput`. Everything written to them (by a command,
 a log handler, a traceback) passes through `sanitize`; styles are passed next to the text, never inside it. Only modules
-that write their own escape sequences (`markdown`, `prompt_toolkit_editor`) use the wrapped stream `SafeOutput.trusted`.
+that write their own escape sequences (such as `markdown`) use the wrapped stream `SafeOutput.trusted`.
 """
 
 from __future__ import annotations

@@ -35,13 +35,18 @@ from duologue.evals.suite.grader_specs import (
 )
 
 
-async def grade_record(record: TrialRecord, case: Case) -> Grades:
+async def grade_record(record: TrialRecord, case: Case, *, scratch: Path | None = None) -> Grades:
     """Return the grades of a finished trial; `record.write_grades` saves them.
+
+    Args:
+        record: The trial.
+        case: Its case.
+        scratch: Directory for the temporary files of graders; None: the one of the system.
 
     Raises:
         RecordError: The record is damaged.
     """
-    return await grade_trial(trial_of(record, case), case)
+    return await grade_trial(trial_of(record, case), case, scratch=scratch)
 
 
 def trial_of(record: TrialRecord, case: Case) -> GraderInput:
@@ -70,9 +75,15 @@ def trial_of(record: TrialRecord, case: Case) -> GraderInput:
     )
 
 
-async def grade_trial(trial: GraderInput, case: Case) -> Grades:
-    """Return the grades of a trial by all graders of its case, one after the other."""
-    grades = [await _grade(spec, number, trial, case) for number, spec in enumerate(case.graders, 1)]
+async def grade_trial(trial: GraderInput, case: Case, *, scratch: Path | None = None) -> Grades:
+    """Return the grades of a trial by all graders of its case, one after the other.
+
+    Args:
+        trial: The trial.
+        case: Its case.
+        scratch: Directory for the temporary files of graders; None: the one of the system.
+    """
+    grades = [await _grade(spec, number, trial, case, scratch) for number, spec in enumerate(case.graders, 1)]
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     try:
         digest = graders_digest(case)
@@ -81,12 +92,12 @@ async def grade_trial(trial: GraderInput, case: Case) -> Grades:
     return summarize(grades, graded=now, graders_digest=digest)
 
 
-async def _grade(spec: AnyGrader, number: int, trial: GraderInput, case: Case) -> Grade:
+async def _grade(spec: AnyGrader, number: int, trial: GraderInput, case: Case, parent: Path | None) -> Grade:
     tag = str(type(spec).__struct_config__.tag)
     grade = Grade(name=spec.name or f"{tag} {number}", type=tag, weight=spec.weight, required=spec.required)
     started = time.monotonic()
     try:
-        scratch = Path(tempfile.mkdtemp(prefix="duologue-grade-"))
+        scratch = Path(tempfile.mkdtemp(prefix="duologue-grade-", dir=parent))
         try:
             context = GradingContext(case=case, trial=trial, suite_directory=Path(case.directory), scratch=scratch)
             output = await _output(spec, context)

@@ -286,8 +286,9 @@ async def grade_attempt(attempt: Attempt, result: TrialResult, case: Case) -> Gr
 
     write_versioned(attempt.result_file, result)
     record = TrialRecord(attempt.directory)
-    grades = await grade_record(record, case)
-    return await grade_record(record, case) if grades.errors else grades
+    # What a killed grader leaves is removed with its attempt.
+    grades = await grade_record(record, case, scratch=attempt.directory)
+    return await grade_record(record, case, scratch=attempt.directory) if grades.errors else grades
 
 
 def needs_workspace(case: Case) -> bool:
