@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -29,6 +30,13 @@ def case(*steps: str, more: str = "") -> str:
     """Return a case with one prompt."""
     prompt = json.dumps("\n".join(steps))
     return f'[[cases]]\nid = "it"\nprompts = [{prompt}]\n{more}\n'
+
+
+def case_with_user(folder: Path, command: str, *steps: str) -> str:
+    """Return a case whose simulated user runs a shell command first, and then wants tea."""
+    (folder / "lines").write_text("say tea\nDONE\n")
+    user = json.dumps(shlex.join(["sh", "-c", f"{command}; exec {AGENT} --lines {folder}/lines"]))
+    return case(*(steps or ("say x",)), more=f'simulated_user = {{ agent = {user}, persona = "You want tea." }}')
 
 
 async def record_of(folder: Path, text: str, **more: object) -> TrialRecord:
@@ -87,6 +95,22 @@ async def test_an_agent_gets_a_home_of_its_own_and_no_other_variables(
     assert "SOME_API_KEY" not in names
     assert all("duologue-trial-" in value for value in values.values())
     assert values["HOME"] != os.environ.get("HOME")
+
+
+async def test_a_simulated_user_has_directories_and_credentials_of_its_own(tmp_path: Path) -> None:
+    names = ["HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "TMPDIR", "CODEX_HOME", "CLAUDE_CONFIG_DIR"]
+    key = tmp_path / "key"
+    key.write_text("not a secret")
+    text = case_with_user(tmp_path, f"(env; cat $HOME/.key) >{tmp_path}/seen", f"env {' '.join(names)}")
+    record = await record_of(tmp_path, text, options={"credentials": (CredentialFile(key, ".key"),)})
+
+    agent = json.loads(next(step.text for step in record.trajectory() if step.type == "message"))
+    *lines, last = (tmp_path / "seen").read_text().splitlines()
+    user = dict(line.partition("=")[::2] for line in lines)
+    assert last == "not a secret"
+    for name in names:
+        assert "duologue-trial-" in user[name]
+        assert not Path(user[name]).is_relative_to(agent[name])
 
 
 async def test_two_trials_do_not_see_the_home_of_each_other(tmp_path: Path) -> None:
@@ -313,6 +337,25 @@ async def test_a_confined_agent_writes_in_its_own_directories_only(tmp_path: Pat
     assert record.result().left_processes == []
     workspace = record.manifest().workspace
     assert (workspace.sandbox, workspace.is_watched) == ("bwrap", True)
+
+
+@needs_bubblewrap
+async def test_an_agent_is_confined_in_the_start_up_check_too(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    agent = ["sh", "-c", f"touch {outside}; exec {AGENT}"]
+    end, _ = await run_cases(tmp_path, case("say x"), agents={"it": agent}, options={"sandbox": "bwrap"})
+
+    assert (end.progress.done, end.progress.missing) == (1, 0)
+    assert not outside.exists()
+
+
+@needs_bubblewrap
+async def test_a_simulated_user_is_confined_too(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    record = await record_of(tmp_path, case_with_user(tmp_path, f"touch {outside}"), options={"sandbox": "bwrap"})
+
+    assert (record.result().outcome.kind, record.result().output) == ("completed", "tea")
+    assert not outside.exists()
 
 
 @needs_bubblewrap

@@ -66,12 +66,22 @@ class Scratch:
         """
         root = Path(tempfile.gettempdir()).resolve() / f"{PREFIX}{os.urandom(8).hex()}"
         (attempt / LINK).symlink_to(root)
-        scratch = cls(root)
-        for directory in (root, scratch.workspace, scratch.home, scratch.temporary, scratch.runtime):
+        return cls(root)._made()
+
+    def create_below(self, name: str) -> Scratch:
+        """Make the same directories for another agent of the attempt; they are removed with these.
+
+        Raises:
+            OSError: They cannot be made.
+        """
+        return Scratch(self.root / name)._made()
+
+    def _made(self) -> Scratch:
+        for directory in (self.root, self.workspace, self.home, self.temporary, self.runtime):
             directory.mkdir(mode=DIRECTORY_MODE)
         for name in (*CONFIG_DIRECTORIES.values(), *XDG.values()):
-            (scratch.home / name).mkdir(parents=True)
-        return scratch
+            (self.home / name).mkdir(parents=True)
+        return self
 
     def environment(self) -> dict[str, str]:
         """Return the variables that lead programs to these directories."""

@@ -101,7 +101,9 @@ async def run_suite(
     else:
         chosen = _chosen(suite, cases)
         _check_variables(chosen, credentials)
-        identities = [await _probe(agent, credentials, options) for agent in named]
+        identities = [
+            await _probe(agent, credentials, options, is_confined=sandbox == "bwrap") for agent in named
+        ]
         manifest = structs.replace(
             _manifest(suite, identities),
             cases=[case.id for case in chosen],
@@ -217,7 +219,9 @@ def _reports_cost(agent: AgentIdentity, options: TrialOptions, run: RunDirectory
     return habit is not None and habit.reports_cost
 
 
-async def _probe(agent: EvalAgent, credentials: Credentials, options: TrialOptions) -> AgentIdentity:
+async def _probe(
+    agent: EvalAgent, credentials: Credentials, options: TrialOptions, *, is_confined: bool
+) -> AgentIdentity:
     """Start an agent in an empty directory, without a prompt; return what it says of itself.
 
     Raises:
@@ -229,7 +233,11 @@ async def _probe(agent: EvalAgent, credentials: Credentials, options: TrialOptio
             await finish(credentials.copy_to, scratch.home)
             env = {**scratch.environment(), **credentials.environment()}
             target = TrialTarget(
-                agent.target, report=scratch.report, cwd=scratch.workspace, env=env if agent.is_local else None
+                agent.target,
+                report=scratch.report,
+                cwd=scratch.workspace,
+                env=env if agent.is_local else None,
+                confine=lambda command: bubblewrap.prefix_of(scratch, command) if is_confined else [],
             )
             async with connect(
                 target, startup_timeout=PROBE_SECONDS, protocol_versions=options.protocol_versions, unstable=True

@@ -187,19 +187,21 @@ class TrialRun:
         recorder = stack.enter_context(
             Recorder(file, patterns=self._credentials.patterns, env=self._credentials.environment())
         )
-        directory = scratch.root / "user"
-        directory.mkdir()
-        env = {**scratch.environment(), **self._credentials.environment(), "HOME": str(directory)}
+        # The agent must not see what the user knows, nor change it.
+        own = await finish(scratch.create_below, "user")
+        agent = parse_agent(simulated.agent)
+        await finish(self._credentials.copy_to, own.home)
         target = TrialTarget(
-            parse_agent(simulated.agent).target,
-            report=scratch.report,
-            cwd=directory,
-            env=env,
+            agent.target,
+            report=own.report,
+            cwd=own.workspace,
+            env={**own.environment(), **self._credentials.environment()} if agent.is_local else None,
             on_stderr=recorder.add_stderr,
+            confine=lambda command: self._prefix(own, command),
         )
         timeouts = self._case.timeouts
         user = await stack.enter_async_context(
-            connected_user(target, simulated, recorder, cwd=str(directory), start=timeouts.start, turn=timeouts.turn)
+            connected_user(target, simulated, recorder, cwd=str(own.workspace), start=timeouts.start, turn=timeouts.turn)
         )
         stack.callback(lambda: setattr(self, "user_usage", user.usage))
         return user
