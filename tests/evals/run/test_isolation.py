@@ -106,7 +106,7 @@ async def test_a_simulated_user_has_directories_and_credentials_of_its_own(tmp_p
 
     agent = json.loads(next(step.text for step in record.trajectory() if step.type == "message"))
     *lines, last = (tmp_path / "seen").read_text().splitlines()
-    user = dict(line.partition("=")[::2] for line in lines)
+    user = {line.partition("=")[0]: line.partition("=")[2] for line in lines}
     assert last == "not a secret"
     for name in names:
         assert "duologue-trial-" in user[name]
@@ -274,6 +274,26 @@ async def test_files_of_a_case_do_not_follow_links_out_of_the_workspace(tmp_path
 
     assert "leads out of the workspace" in record.result().outcome.detail
     assert not (tmp_path / "x").exists()
+
+
+async def test_directories_of_a_case_replace_links_of_the_source_and_do_not_follow_them(tmp_path: Path) -> None:
+    victim, source, overlay = tmp_path / "victim", tmp_path / "source", tmp_path / "suite" / "overlay"
+    for folder in (victim, source / "d" / "plain", overlay / "linked" / "deep", overlay / "plain"):
+        folder.mkdir(parents=True)
+    (victim / "kept").write_text("untouched")
+    (source / "d" / "linked").symlink_to(victim)
+    (source / "d" / "plain" / "file").symlink_to(victim / "kept")
+    (source / "d" / "other").symlink_to(victim)
+    (overlay / "linked" / "deep" / "x").write_text("new")
+    (overlay / "plain" / "file").write_text("new")
+    (overlay / "other").symlink_to("plain")
+    more = f'workspace = {{ source = "{source}" }}\nfiles = [{{ path = "d", source = "overlay" }}]'
+    steps = ("read d/linked/deep/x", "read d/plain/file", "read d/other/file")
+    record = await record_of(tmp_path, case(*steps, more=more), options={"retries": 0})
+
+    assert (record.result().outcome.detail, record.result().output) == ("", "newnewnew")
+    assert [(each.name, each.read_text()) for each in victim.iterdir()] == [("kept", "untouched")]
+    assert (source / "d" / "linked").is_symlink()
 
 
 async def test_a_failure_of_an_unknown_kind_is_the_outcome_of_its_trial_and_others_are_run(tmp_path: Path) -> None:

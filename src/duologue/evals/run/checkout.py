@@ -202,11 +202,21 @@ def write_files(case: Case, files: Sequence[WorkspaceFile], workspace: Path) -> 
         if file.source is None:
             path.write_text(file.text or "", encoding="utf-8")
         elif (origin := directory / file.source).is_dir():
+            remove_links(origin, path)
             shutil.copytree(origin, path, symlinks=True, dirs_exist_ok=True)
         else:
             shutil.copyfile(origin, path)
         if file.executable:
             path.chmod(path.stat().st_mode | 0o111)
+
+
+def remove_links(origin: Path, target: Path) -> None:
+    """Remove the links below a directory that files of another one would be written through."""
+    for folder, folders, names in os.walk(origin):  # from the top: below a link there is nothing of ours
+        for name in (*folders, *names):
+            path = target / Path(folder).relative_to(origin) / name
+            if path.is_symlink():
+                path.unlink()
 
 
 def head_of(source: Path) -> str:

@@ -101,9 +101,7 @@ async def run_suite(
     else:
         chosen = _chosen(suite, cases)
         _check_variables(chosen, credentials)
-        identities = [
-            await _probe(agent, credentials, options, is_confined=sandbox == "bwrap") for agent in named
-        ]
+        identities = [await _probe(agent, credentials, options, is_confined=sandbox == "bwrap") for agent in named]
         manifest = structs.replace(
             _manifest(suite, identities),
             cases=[case.id for case in chosen],

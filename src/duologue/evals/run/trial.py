@@ -201,7 +201,9 @@ class TrialRun:
         )
         timeouts = self._case.timeouts
         user = await stack.enter_async_context(
-            connected_user(target, simulated, recorder, cwd=str(own.workspace), start=timeouts.start, turn=timeouts.turn)
+            connected_user(
+                target, simulated, recorder, cwd=str(own.workspace), start=timeouts.start, turn=timeouts.turn
+            )
         )
         stack.callback(lambda: setattr(self, "user_usage", user.usage))
         return user
