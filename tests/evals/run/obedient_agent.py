@@ -86,6 +86,12 @@ class Agent:
     def do_say(self, rest: str) -> None:
         self.say(rest)
 
+    def do_pieces(self, rest: str) -> None:
+        """Say a text a few characters at a time."""
+        text = os.path.expandvars(rest)
+        for start in range(0, len(text), 3):
+            self.say(text[start : start + 3])
+
     def do_stop(self, rest: str) -> None:
         self.stop = {"stopReason": rest}
 

@@ -136,6 +136,17 @@ async def test_a_named_variable_reaches_the_agent_and_is_recorded_nowhere(
     assert "value=" in record.patch()
 
 
+async def test_a_secret_that_is_said_in_pieces_is_in_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "quite-plain-words-4711"
+    monkeypatch.setenv("PLAIN_NAME", secret)
+    record = await record_of(tmp_path, case("pieces it is $PLAIN_NAME"), options={"env": ("PLAIN_NAME",)})
+
+    (message,) = (step.text for step in record.trajectory() if step.type == "message")
+    assert message.startswith("it is ")
+    for path in (record.trajectory_file, record.result_file):
+        assert secret not in path.read_text()
+
+
 async def test_a_case_may_name_variables_and_one_that_is_not_set_is_an_error_before_the_start(tmp_path: Path) -> None:
     with pytest.raises(EvalError, match="NOT_SET_ANYWHERE"):
         await run_cases(tmp_path, case("say x", more='env = ["NOT_SET_ANYWHERE"]'), agents={"it": AGENT})

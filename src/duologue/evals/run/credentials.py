@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs, to_builtins
 
 from duologue.evals.exceptions import EvalError
+from duologue.evals.record.trajectory import TrajectoryStep
 from duologue.evals.record.versioned_file import read_bounded
 from duologue.recording.redaction import Redactor, environment_secrets
 
@@ -112,6 +113,11 @@ class Credentials:
     def removed_from(self, text: str) -> str:
         """Return a text without secrets."""
         return str(self._redactor.redact(text))
+
+    def removed_from_step(self, step: TrajectoryStep) -> TrajectoryStep:
+        """Return a step without secrets; its text may be put together of pieces that showed none."""
+        fields = {name: value for name, value in to_builtins(step).items() if name != "type"}
+        return structs.replace(step, **self._redactor.redact(fields))
 
     def remove_from_bytes(self, content: bytes) -> bytes:
         """Return content without the secrets of the named variables and files."""

@@ -253,7 +253,7 @@ class TrialRun:
         if not attempt.manifest_file.exists():
             attempt.write_manifest(self._manifest())
         trajectory = read_trajectory(attempt.wire_file)
-        attempt.write_trajectory(trajectory.steps)
+        attempt.write_trajectory(credentials.removed_from_step(step) for step in trajectory.steps)
         attempt.write_patch(credentials.remove_from_bytes(self._checkout.patch()))
         if needs_workspace(self._case) and result.outcome.rule.grade:
             self._checkout.save(attempt.workspace_directory)
