@@ -190,6 +190,21 @@ def test_secrets_are_removed_from_texts_of_any_kind(tmp_path: Path) -> None:
     assert "abcdefghijklmnopqrstuv" not in credentials.removed_from("x abcdefghijklmnopqrstuv y")
 
 
+def test_the_lines_of_a_private_key_are_removed_however_they_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["MIIEvFirstLineOfTheKey0123456789", "SecondLineOfTheKey987654321"]
+    key = "\n".join(["-----BEGIN PRIVATE KEY-----", *lines, "-----END PRIVATE KEY-----", ""])
+    source = tmp_path / "account.json"
+    source.write_text(json.dumps({"private_key": key}))
+    monkeypatch.setenv("PLAIN_NAME", key)
+
+    for credentials in (Credentials(files=[CredentialFile(source, ".account")]), Credentials(["PLAIN_NAME"])):
+        for text in (key, json.dumps(key), key.replace("\n", "\r\n"), key.replace("\n", "\n+")):
+            masked = credentials.remove_from_bytes(text.encode()).decode() + credentials.removed_from(text)
+            assert [line for line in lines if line in masked] == []
+
+
 # --- workspaces
 
 

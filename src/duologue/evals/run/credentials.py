@@ -82,7 +82,8 @@ class Credentials:
                 f"the environment variable {missing[0]} is named for the agent, and it is not set; "
                 "set it, or leave its name out"
             )
-        secrets = {value for value in self.environment().values() if len(value) >= SHORTEST_SECRET}
+        values = (value for value in self.environment().values() if len(value) >= SHORTEST_SECRET)
+        secrets = {part for value in values for part in _parts(value)}
         for file in self.files:
             secrets |= set(_texts_of(read_bounded(file.source, MOST_CREDENTIAL_BYTES)))
         self._secrets = sorted(secrets, key=len, reverse=True)
@@ -153,10 +154,17 @@ def _texts_of(content: bytes) -> Iterator[str]:
         yield from _WORD.findall(content.decode("utf-8", "replace"))
 
 
+def _parts(value: str) -> Iterator[str]:
+    """Yield a secret, and the long words of one with several lines: in JSON or in a patch its lines end otherwise."""
+    yield value
+    if "\n" in value:
+        yield from _WORD.findall(value)
+
+
 def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         if len(value) >= SHORTEST_IN_A_FILE:
-            yield value
+            yield from _parts(value)
     elif isinstance(value, dict):
         for each in cast("dict[str, Any]", value).values():
             yield from _strings(each)
