@@ -100,6 +100,28 @@ graders = [{{ type = "text", equals = "tea with milk" }}]
     assert end.progress.passed == 1
 
 
+async def test_the_time_of_a_simulated_user_is_not_that_of_the_agent(tmp_path: Path) -> None:
+    agent = Agent("echo")
+
+    @agent.on_prompt
+    async def answer(turn: Turn) -> None:
+        await turn.say(turn.text)
+
+    (tmp_path / "lines").write_text("tea\nDONE\n")
+    user = json.dumps(f"{AGENT} --seconds 2.5 --lines {tmp_path}/lines")
+    text = f"""
+[[cases]]
+id = "it"
+prompts = ["What do you want?"]
+timeouts = {{ trial = 2.5, turn = 60 }}
+simulated_user = {{ agent = {user}, persona = "You want tea." }}
+"""
+    _, run = await run_cases(tmp_path, text, agents={"echo": agent})
+
+    result = next(iter(run.records())).result()
+    assert (result.outcome.kind, result.output) == ("completed", "tea")
+
+
 async def test_a_simulated_user_that_fails_is_no_failure_of_the_agent(tmp_path: Path) -> None:
     text = (
         '[[cases]]\nid = "it"\nprompts = ["say x"]\nsimulated_user = { agent = "false", persona = "You want tea." }\n'

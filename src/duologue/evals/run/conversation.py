@@ -34,6 +34,7 @@ class Conversation:
         self._session = session
         self._case = case
         self._user = user
+        self._user_seconds = 0.0
         self._meter = BudgetMeter(case.budget)
         self._ends = re.compile(case.simulated_user.ends_with) if case.simulated_user is not None else None
 
@@ -42,7 +43,8 @@ class Conversation:
         timeouts = self._case.timeouts
         ends = asyncio.get_running_loop().time() + timeouts.trial
         async for turn in self._turns():
-            left = ends - asyncio.get_running_loop().time()
+            # The time of the simulated user is not the agent's.
+            left = ends + self._user_seconds - asyncio.get_running_loop().time()
             limit = self._case.budget.prompts
             if limit is not None and self.prompts >= limit:
                 return TrialOutcome(
@@ -65,7 +67,9 @@ class Conversation:
         if user is None or simulated is None or self._ends is None:
             return
         for _ in range(simulated.max_prompts):
+            asked = asyncio.get_running_loop().time()
             text = await user.reply(self.output)
+            self._user_seconds += asyncio.get_running_loop().time() - asked
             if not text.strip() or self._ends.search(text):
                 return
             yield PromptTurn(text=text)

@@ -17,7 +17,7 @@ class Timeouts(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     Attributes:
         start: Until the agent has started and opened a session; then the trial is missing, not failed.
         turn: For each prompt.
-        trial: For all prompts together.
+        trial: For all prompts together; the time of a simulated user is not part of it.
         grade: For each grader, unless it has its own.
     """
 
