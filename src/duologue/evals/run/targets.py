@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Unpack, cast
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -58,7 +59,7 @@ def eval_agents(given: Iterable[str | EvalAgent] | Mapping[str, Target]) -> list
             labels.
 
     Raises:
-        EvalError: There are none, two have the same label, or a recording cannot be read.
+        EvalError: There are none, two have the same label, a label is a URL, or a recording cannot be read.
     """
     if isinstance(given, Mapping):
         targets = cast("Mapping[str, Target]", given)
@@ -68,6 +69,9 @@ def eval_agents(given: Iterable[str | EvalAgent] | Mapping[str, Target]) -> list
     if not agents:
         raise EvalError("there is no agent to evaluate: name one, such as builtin")
     labels = [agent.label for agent in agents]
+    if any("://" in label for label in labels):
+        # A URL may have a token, and labels are shown and recorded.
+        raise EvalError("the label of an agent cannot be a URL: give it a name, as in one=URL")
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is not None:
         raise EvalError(f"two agents have the label {twice!r}: give each its own, as in one={twice}")
@@ -110,12 +114,25 @@ def _described(target: Target) -> str:
 def _label_of(spec: str) -> str:
     if spec.startswith(REPLAY):
         return Path(spec.removeprefix(REPLAY)).stem
-    if spec == BUILTIN or is_name(spec) or is_remote(spec):
+    if spec == BUILTIN or is_name(spec):
         return spec
+    if is_remote(spec):
+        return _host_label(spec)
     try:
         return program_name(shlex.split(spec)).rpartition("/")[2]
     except ValueError as error:
         raise EvalError(f"the command {spec!r} cannot be split: {error}") from None
+
+
+def _host_label(url: str) -> str:
+    """Return the host and the port of a URL, without what may be secret; `LABEL=URL` has it before the `=`."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise EvalError(f"the URL of an agent is not valid: {error}") from None
+    words = [re.sub(r"[^\w.-]", "-", host).strip("-"), "" if port is None else str(port)]
+    return "-".join(word for word in words if word) or "remote"
 
 
 class TrialTarget(AgentTarget):
