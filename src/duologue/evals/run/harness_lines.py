@@ -25,7 +25,9 @@ def capture_line(record: TrialRecord, case: Case) -> dict[str, Any]:
     Raises:
         RecordError: The record is damaged.
     """
-    result, grades, manifest = record.result(), record.grades(), record.manifest()
+    result, grades = record.result(), record.grades()
+    # A trial whose workspace could not be made has none.
+    manifest = record.manifest() if record.manifest_file.exists() else None
     steps = list(record.trajectory())
     shown = [step for each in steps if (step := harness_step(each)) is not None]
     errors = [step.text for step in steps if step.type == "error"]
@@ -39,14 +41,14 @@ def capture_line(record: TrialRecord, case: Case) -> dict[str, Any]:
         "trajectory": shown,
         "metadata": {
             **_metadata(case),
-            "agent": manifest.agent.label,
-            "agentVersion": f"{manifest.agent.name} {manifest.agent.version}".strip(),
+            "agent": result.key.agent,
+            "agentVersion": "" if manifest is None else f"{manifest.agent.name} {manifest.agent.version}".strip(),
             "trajectoryRichness": "full" if is_full else "messages-only" if shown else "minimal",
             "turnCount": result.metrics.prompts,
             "stopReasons": result.stop_reasons,
             "outcome": outcome.kind,
         },
-        "timing": _timing(manifest.started, result),
+        "timing": _timing(result.ended if manifest is None else manifest.started, result),
         "toolErrors": result.metrics.failed_tool_calls > 0,
     }
     if errors:

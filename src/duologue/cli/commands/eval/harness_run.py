@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import os
 import shlex
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Generator
@@ -45,41 +46,56 @@ def run_prompts(arguments: argparse.Namespace, trials: int, make_line: LineMaker
         raise UsageError("give one agent: with `--agent`, or as a command after `--`")
     with (
         _prompts_file(arguments.prompts) as path,
-        _output(arguments) as out,
         tempfile.TemporaryDirectory(prefix="duologue-run-") as folder,
     ):
-        suite = _with_options(load_suite(path), arguments)
+        _check_paths(arguments)
+        suite, options = _with_options(load_suite(path), arguments), _options(arguments)
         directory = Path(arguments.run or Path(folder) / "run")
         if (directory / "run.json").exists():
             raise UsageError(f"--run {directory}: it has a run already; choose another directory")
-        writer = _LineWriter(suite, directory, trials, make_line, out, is_shown=arguments.progress)
-        running = run_suite(
-            suite,
-            agents or ["builtin"],
-            directory,
-            trials=trials,
-            options=_options(arguments),
-            observer=writer.observe,
-        )
-        end = asyncio.run(running)
+        with _output(arguments) as out:
+            writer = _LineWriter(suite, directory, trials, make_line, out, arguments)
+            running = run_suite(
+                suite,
+                agents or ["builtin"],
+                directory,
+                trials=trials,
+                options=options,
+                observer=writer.observe,
+            )
+            end = asyncio.run(running)
     return ExitCode.OK if end.is_complete else ExitCode.INCOMPLETE
 
 
 class _LineWriter:
-    """Writes the line of each prompt when its last trial has ended."""
+    """Writes the line of each prompt when its last trial has ended.
+
+    What the file has is removed when the first trial starts: nothing is lost if none can.
+    """
 
     def __init__(
-        self, suite: Suite, directory: Path, trials: int, make_line: LineMaker, out: TextIO, *, is_shown: bool
+        self,
+        suite: Suite,
+        directory: Path,
+        trials: int,
+        make_line: LineMaker,
+        out: TextIO,
+        arguments: argparse.Namespace,
     ) -> None:
         self._cases = {case.id: case for case in suite.cases}
         self._directory = directory
         self._left = dict.fromkeys(self._cases, trials)
         self._make_line = make_line
         self._out = out
-        self._is_shown = is_shown
+        self._is_shown: bool = arguments.progress
+        self._replaces = arguments.output is not None and not arguments.append
 
     def observe(self, event: TrialEvent, progress: RunProgress) -> None:
         """Count a finished trial."""
+        if self._replaces:
+            self._replaces = False
+            if stat.S_ISREG(os.fstat(self._out.fileno()).st_mode):
+                self._out.truncate(0)
         if event.kind != "finished":
             return
         case = event.key.case
@@ -93,6 +109,16 @@ class _LineWriter:
             line = msgspec.json.encode(self._make_line(records, self._cases[case]))
             self._out.write(line.decode() + "\n")
             self._out.flush()
+
+
+def _check_paths(arguments: argparse.Namespace) -> None:
+    if arguments.cwd is not None and not Path(arguments.cwd).is_dir():
+        raise UsageError(f"--cwd {arguments.cwd}: expected a directory")
+    if arguments.output is None or arguments.prompts == "-":
+        return
+    with suppress(FileNotFoundError):
+        if Path(arguments.prompts).samefile(arguments.output):
+            raise UsageError(f"-o {arguments.output}: it is the file of prompts; choose another file")
 
 
 def _options(arguments: argparse.Namespace) -> TrialOptions:
@@ -172,7 +198,7 @@ def _output(arguments: argparse.Namespace) -> Generator[TextIO]:
     if arguments.output is None:
         yield sys.stdout
         return
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_APPEND if arguments.append else os.O_TRUNC)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_APPEND if arguments.append else 0)
     try:
         descriptor = os.open(arguments.output, flags, FILE_MODE)
     except OSError as error:
