@@ -60,7 +60,7 @@ class RunProgress(Struct, kw_only=True):
         running: Trials that run, and when each was started.
         passed: Trials of this process that passed.
         failed: Trials of this process that failed.
-        missing: Trials of this process that do not count.
+        missing: Trials that do not count, those of earlier processes included.
         cost: Cost of all trials, as far as it was reported, failed attempts and simulated users included.
         currency: Currency of the cost.
         prompts: Prompts of all trials.

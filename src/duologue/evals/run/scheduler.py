@@ -70,7 +70,10 @@ class Scheduler:
         self._pending.extend(self._run.pending())
         self.progress.done = self.progress.total - len(self._pending)
         for record in self._run.records():
-            self.progress.add_use(record.result())
+            result = record.result()
+            self.progress.add_use(result)
+            event = TrialEvent(kind="finished", key=result.key, result=result, grades=record.grades())
+            self.progress.missing += event.verdict == "missing"
         for folder in (self._run.path / "failed").glob("*/*/*"):
             with suppress(RecordError):  # an attempt that a full disk cut off has no result
                 self.progress.add_use(TrialRecord(folder).result())

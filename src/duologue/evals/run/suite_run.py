@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from typing import Any
 from msgspec import Struct, structs, to_builtins
 
 from duologue.client.connect import connect
-from duologue.client.target import Target
+from duologue.client.target import AgentTarget, Target
 from duologue.conversation.session_setup import Implementation
 from duologue.errors import DuologueError
 from duologue.evals.exceptions import EvalError, RecordError
@@ -52,7 +53,7 @@ class RunEnd(Struct, frozen=True, kw_only=True):
 
     @property
     def is_complete(self) -> bool:
-        """Each trial has a record, and none of those of this process is missing."""
+        """Each trial has a record, and none is missing."""
         return self.progress.done == self.progress.total and not self.progress.missing
 
 
@@ -95,7 +96,7 @@ async def run_suite(
     credentials = Credentials(options.env, options.credentials)
     if (path / "run.json").exists():
         run = await finish(RunDirectory.open, path, suite_digest=suite.digest)
-        _check_agents(run, named)
+        await _check_agents(run, named, credentials)
         if retry_missing:
             await finish(run.set_aside_missing)
     else:
@@ -165,13 +166,36 @@ def _check_variables(cases: Iterable[Case], credentials: Credentials) -> None:
         credentials.with_names(case.env)
 
 
-def _check_agents(run: RunDirectory, named: list[EvalAgent]) -> None:
+async def _check_agents(run: RunDirectory, named: list[EvalAgent], credentials: Credentials) -> None:
     expected = [identity.label for identity in run.manifest.agents]
     given = [agent.label for agent in named]
     if sorted(expected) != sorted(given):
         raise RecordError(
             f"{run.path} is a run of the agents {', '.join(expected)}, and cannot be continued with {', '.join(given)}"
         )
+    recorded = {identity.label: identity for identity in run.manifest.agents}
+    for agent in named:
+        before, now = recorded[agent.label], await _identity(agent, credentials)
+        if (before.command, before.url) != (now.command, now.url):
+            raise RecordError(
+                f"{run.path} is a run of {agent.label} = {_shown(before)}, and cannot be continued with {_shown(now)}; "
+                "start a new run"
+            )
+
+
+async def _identity(agent: EvalAgent, credentials: Credentials) -> AgentIdentity:
+    """Return how an agent is reached, without starting it."""
+    env = credentials.environment() if agent.is_local else None
+    try:
+        target = AgentTarget(agent.target, env=env)
+        await target.prepare()
+    except DuologueError as error:
+        raise EvalError(f"the agent {agent.label!r} cannot be started: {error}") from error
+    return identity_of(agent, target)
+
+
+def _shown(agent: AgentIdentity) -> str:
+    return agent.url or shlex.join(agent.command) or "an object of a program"
 
 
 def _sandbox(options: TrialOptions, agents: list[EvalAgent]) -> str:

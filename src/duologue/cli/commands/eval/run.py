@@ -41,11 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         output.close()
     if end is None:
-        output.say_interrupted(resume_command(arguments, directory))
+        output.say_interrupted(resume_command(arguments, directory), limits_of(arguments))
         return ExitCode.INTERRUPTED
     unmet = output.write_end(end, thresholds)
     if not end.is_complete:
-        output.say_incomplete(end, resume_command(arguments, directory))
+        output.say_incomplete(end, resume_command(arguments, directory), limits_of(arguments))
     if unmet:
         return ExitCode.BELOW_THRESHOLD
     return ExitCode.OK if end.is_complete else ExitCode.INCOMPLETE
@@ -166,4 +166,23 @@ def resume_command(arguments: argparse.Namespace, directory: Path) -> str:
         words += ["--env", name]
     for file in arguments.credential:
         words += ["--credential", file]
+    if arguments.sandbox != "auto":
+        words += ["--sandbox", arguments.sandbox]
+    if arguments.retries != TrialOptions().retries:
+        words += ["--retries", str(arguments.retries)]
+    if arguments.login is not None:
+        words += ["--login", arguments.login]
+    if arguments.v2:
+        words.append("--v2")
     return shlex.join(words)
+
+
+def limits_of(arguments: argparse.Namespace) -> list[str]:
+    """Return the options for limits that were given, which `resume_command` leaves out: they may have been reached."""
+    given = {
+        "--budget": arguments.budget,
+        "--time-limit": arguments.time_limit,
+        "--prompt-limit": arguments.prompt_limit,
+        "--reports-cost": arguments.reports_cost,
+    }
+    return [name for name, value in given.items() if value]

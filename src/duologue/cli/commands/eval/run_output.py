@@ -98,12 +98,13 @@ class RunOutput:
 
     # --- at the end
 
-    def say_interrupted(self, resume: str) -> None:
+    def say_interrupted(self, resume: str, limits: Sequence[str]) -> None:
         """Say how to go on after Ctrl-C."""
         if (self._directory / "run.json").exists():
             self._errors.write(f"interrupted; the finished trials are kept. To go on:\n  {resume}\n")
+            self._say_left_out(limits)
 
-    def say_incomplete(self, end: RunEnd, resume: str) -> None:
+    def say_incomplete(self, end: RunEnd, resume: str, limits: Sequence[str]) -> None:
         """Say why trials are missing, and how to go on."""
         progress = end.progress
         left = progress.total - progress.done
@@ -119,6 +120,11 @@ class RunOutput:
                 f"  {resume} --retry-missing\n",
                 Style.YELLOW,
             )
+        self._say_left_out(limits)
+
+    def _say_left_out(self, limits: Sequence[str]) -> None:
+        if limits:
+            self._errors.write(f"This command has no limits; add what shall hold: {', '.join(limits)}\n", Style.YELLOW)
 
     def write_end(self, end: RunEnd, thresholds: Sequence[Threshold]) -> list[str]:
         """Write what the run shows; return the thresholds that were not reached."""
