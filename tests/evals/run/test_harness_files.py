@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from duologue.evals.run.harness_lines import capture_line
+from duologue.evals.run.progress import RunProgress, TrialEvent
 from tests.cli.program import duologue
 from tests.evals.run.suites import python_agent, run_cases
 
@@ -18,9 +19,12 @@ async def test_a_trial_whose_workspace_cannot_be_made_has_a_line_too(tmp_path: P
     case = '[[cases]]\nid = "it"\nprompts = ["hello"]\nworkspace = { source = "here" }\n'
     here = tmp_path / "suite" / "here"
     here.mkdir(parents=True)
-    end, run = await run_cases(
-        tmp_path, case, observer=lambda event, progress: here.rmdir() if here.exists() else None, options={"retries": 0}
-    )
+
+    def remove(event: TrialEvent, progress: RunProgress) -> None:
+        if here.exists():
+            here.rmdir()
+
+    end, run = await run_cases(tmp_path, case, observer=remove, options={"retries": 0})
     line = capture_line(next(iter(run.records())), run.suite().cases[0])
 
     assert end.progress.missing == 1
