@@ -54,7 +54,7 @@ def test_missing_trials_have_an_exit_code_of_their_own_and_are_named(tmp_path: P
     assert ended.returncode == 13
     assert "it broken 1: missing" in ended.stderr
     assert "agent_crashed" in ended.stderr
-    assert "--resume out --retry-missing" in ended.stderr
+    assert "--resume out --sandbox none --retries 0 --retry-missing" in ended.stderr
 
 
 def test_json_has_a_line_for_each_trial_and_one_for_the_run(tmp_path: Path) -> None:
