@@ -267,7 +267,14 @@ async def test_a_program_that_does_not_exist_could_not_decide(tmp_path: Path, wo
 
 
 @pytest.mark.parametrize(
-    ("script", "passed"), [("grep -q second notes.txt", True), ("grep -q third notes.txt", False), ("exit 5", False)]
+    ("script", "passed"),
+    [
+        ("grep -q second notes.txt", True),
+        ("grep -q third notes.txt", False),
+        ("exit 5", False),
+        ("exit 126", False),
+        ("no-such-program-of-the-agent", False),
+    ],
 )
 async def test_a_test_command_passes_by_its_exit_code(workspace: Path, script: str, passed: bool) -> None:
     found = await grade(workspace, {"type": "command", "command": ["sh", "-c", script]}, cwd=str(workspace))

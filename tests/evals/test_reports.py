@@ -41,6 +41,16 @@ def test_a_case_without_required_graders_has_no_result(tmp_path: Path, graders: 
     assert [trial.missing for trial in trials] == ["no_graders"] * 3 + ["agent_crashed", "not_run"]
 
 
+def test_a_trial_that_failed_a_required_grader_has_failed_whatever_others_say(tmp_path: Path) -> None:
+    # The workspace was not saved, so that the second grader cannot decide.
+    graders = [{"type": "text", "matches": "right"}, {"type": "file", "path": "x"}]
+    path = build_run(tmp_path, {"one": {"a": "PF"}}, fields={"a": {"graders": graders}})
+    passed, failed = read_run(path).trials()
+
+    assert (passed.passed, passed.missing) == (None, "verifier_failed")
+    assert (failed.passed, failed.score, failed.missing) == (False, 0.0, None)
+
+
 def test_missing_trials_are_not_failures(tmp_path: Path) -> None:
     report = make_report([read_run(build_run(tmp_path, {"one": {"a": "PC", "b": "FC", "c": "PP"}}))])
     (agent,) = report.agents

@@ -31,8 +31,6 @@ MAX_REWARD_BYTES = 1 << 20
 SHOWN_CHARACTERS = 2000
 """End of the output of a test command that becomes its reasoning."""
 
-_NOT_RUN = (126, 127)
-"""Exit codes of shells for a program that could not be started."""
 _REDIRECTED = 'in=$1 out=$2; shift 2; exec "$@" <"$in" >"$out"'
 
 
@@ -77,8 +75,6 @@ async def grade_command(spec: CommandGrader, context: GradingContext) -> GraderO
     if spec.reward_files:
         reward = _reward(spec, directories["logs"], shown)
         return GraderOutput(passed=reward >= spec.pass_at, score=reward, reasoning=shown)
-    if code in _NOT_RUN:
-        raise GraderError(f"the command could not be run (exit code {code}): {shown}")
     return GraderOutput(passed=code == 0, score=1.0 if code == 0 else 0.0, reasoning=shown, outcome={"exit_code": code})
 
 

@@ -146,8 +146,11 @@ class Grades(Struct, frozen=True, kw_only=True, omit_defaults=False):
 
 
 def final_outcome(result: TrialResult, grades: Grades | None) -> TrialOutcome:
-    """Return the outcome of a trial after grading: that of its result, or `verifier_failed` if a grader failed."""
+    """Return the outcome of a trial after grading: that of its result, or `verifier_failed` if a grader failed.
+
+    A grader that could not decide does not matter for a trial that failed another one, which is required.
+    """
     rule: OutcomeRule = result.outcome.rule
-    if rule.counts and grades is not None and grades.errors:
+    if rule.counts and grades is not None and grades.errors and grades.passed is not False:
         return TrialOutcome(kind="verifier_failed", reason="grader", detail="\n".join(grades.errors))
     return result.outcome
