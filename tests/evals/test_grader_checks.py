@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,20 @@ def test_a_grader_that_cannot_decide_is_named(tmp_path: Path) -> None:
 
     assert found.changed[0].after is None
     assert "workspace of the trial was not saved" in found.undecided[0].errors[0]
+
+
+def test_a_damaged_record_does_not_keep_others_from_being_graded(tmp_path: Path) -> None:
+    path = build_run(tmp_path, {"one": {"a": "NDC"}})
+    found = asyncio.run(regrade_run(path, jobs=2))
+
+    assert (found.graded, found.skipped) == (1, 1)
+    assert [(each.trial, each.before, each.after) for each in found.undecided] == [(2, None, None)]
+    assert "result.json is damaged" in found.undecided[0].errors[0]
+
+    shown = duologue(tmp_path, "eval", "grade", "run")
+    assert (shown.returncode, shown.stderr) == (1, "")
+    assert "one, a, trial 2: " in shown.stdout
+    assert shown.stdout.endswith("1 graded, 0 changed, 1 undecided, 1 not to be graded\n")
 
 
 def labels_of(*words: str, rater: str = "") -> list[TrialLabel]:
@@ -147,6 +162,27 @@ async def test_references_and_solutions_are_graded(tmp_path: Path) -> None:
     }  # fmt: skip
     assert "also pass the workspace without the solution" in found["checks-nothing"].reasoning
     assert "the output is not '2'" in found["wrong"].reasoning
+
+
+GRADER = """
+import json, pathlib, sys
+trial = json.load(sys.stdin)
+found = pathlib.Path(trial["cwd"], "sum.txt")
+print(json.dumps({"pass": found.is_file() and found.read_text() == "6"}))
+"""
+
+
+def test_a_grader_of_the_command_line_grades_a_suite_in_another_directory(tmp_path: Path) -> None:
+    folder = tmp_path / "suite"
+    write_suite(folder, SUITE.replace('text = "6"', 'source = "six.txt"').partition('[[cases]]\nid = "wrong"')[0])
+    (folder / "six.txt").write_text("6")
+    (tmp_path / "grade.py").write_text(GRADER)
+    found = duologue(
+        tmp_path, "eval", "validate-refs", "suite/suite.toml", "--grader", f"{sys.executable} grade.py", "--json"
+    )
+
+    assert found.returncode == 0, found.stderr
+    assert [json.loads(line)["pass"] for line in found.stdout.splitlines()] == [True, True]
 
 
 def test_the_commands_that_check_graders(tmp_path: Path) -> None:

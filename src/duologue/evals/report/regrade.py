@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from duologue.evals.exceptions import EvalError
+from duologue.evals.exceptions import EvalError, RecordError
 from duologue.evals.graders.grading import grade_record
 from duologue.evals.record.key import TrialKey
 from duologue.evals.record.run_directory import RunDirectory
@@ -27,7 +27,7 @@ class RegradedTrial(Struct, frozen=True, kw_only=True):
         trial: Number of the trial.
         before: Whether it passed before; None if it was undecided or not graded.
         after: Whether it passes now; None if a grader could not decide.
-        errors: Why graders could not decide.
+        errors: Why graders could not decide, or what is wrong with the record.
     """
 
     case: str
@@ -46,7 +46,7 @@ class Regrade(Struct, frozen=True, kw_only=True):
         graded: Number of trials that were graded.
         skipped: Number of records that are not graded, by the kind of their outcome or for lack of graders.
         changed: Trials whose result is another one now.
-        undecided: Trials for which a grader could not decide.
+        undecided: Trials for which a grader could not decide, and those whose record is damaged.
     """
 
     format: int = REGRADE_FORMAT
@@ -72,7 +72,7 @@ async def regrade_run(
         on_trial: Is called with each trial.
 
     Raises:
-        RecordError: It is not the directory of a run, or a record is damaged.
+        RecordError: It is not the directory of a run.
         EvalError: The suite lacks a case of the run.
     """
     run = RunDirectory.open(Path(path))
@@ -81,10 +81,15 @@ async def regrade_run(
         raise EvalError(f"the suite has no case {missing[0]!r}, which the run {path} has")
     limit = asyncio.Semaphore(jobs)
     found: list[RegradedTrial | None] = []
+    damaged: list[RegradedTrial] = []
 
     async def grade(key: TrialKey) -> None:
         async with limit:
-            trial = await _regrade(run, key, cases)
+            try:
+                trial = await _regrade(run, key, cases)
+            except RecordError as error:
+                damaged.append(_damaged(key, error))
+                return
         found.append(trial)
         if trial is not None:
             on_trial(trial)
@@ -93,13 +98,21 @@ async def regrade_run(
     async with asyncio.TaskGroup() as group:
         for key in keys:
             group.create_task(grade(key))
-    trials = sorted((each for each in found if each), key=lambda each: (each.agent, each.case, each.trial))
+    trials = sorted((each for each in found if each), key=_order)
     return Regrade(
         graded=len(trials),
-        skipped=len(keys) - len(trials),
+        skipped=found.count(None),
         changed=[each for each in trials if each.before != each.after],
-        undecided=[each for each in trials if each.errors],
+        undecided=sorted([*(each for each in trials if each.errors), *damaged], key=_order),
     )
+
+
+def _order(trial: RegradedTrial) -> tuple[str, str, int]:
+    return trial.agent, trial.case, trial.trial
+
+
+def _damaged(key: TrialKey, error: RecordError) -> RegradedTrial:
+    return RegradedTrial(case=key.case, agent=key.agent, trial=key.trial, before=None, after=None, errors=[str(error)])
 
 
 async def _regrade(run: RunDirectory, key: TrialKey, cases: Mapping[str, Case]) -> RegradedTrial | None:

@@ -26,7 +26,7 @@ def validate_refs(arguments: argparse.Namespace) -> int:
     cases = list(load_suite(arguments.suite).cases)
     if arguments.grader is not None:
         grader = _executable(arguments.grader)
-        cases = [structs.replace(case, graders=[grader], directory=str(Path.cwd())) for case in cases]
+        cases = [structs.replace(case, graders=[grader]) for case in cases]
     found = asyncio.run(_all(cases))
     if not found:
         raise UsageError(f"no case of {arguments.suite} has graders and a `reference` or a `solution`")
@@ -56,12 +56,12 @@ async def _all(cases: list[Case]) -> list[ReferenceResult]:
 
 
 def _executable(text: str) -> ExecutableGrader:
-    """Return the grader that a command names; a file need not be on the PATH."""
+    """Return the grader that a command names; its files are relative to the current directory."""
     try:
         words = shlex.split(text)
     except ValueError as error:
         raise UsageError(f"--grader {text}: {error}") from None
     if not words:
         raise UsageError("--grader needs a command, such as ./grade.py")
-    program = Path(words[0])
-    return ExecutableGrader(command=[str(program.resolve()) if program.is_file() else words[0], *words[1:]])
+    # A grader runs in the directory of the suite. A link, such as the Python of an environment, stays one.
+    return ExecutableGrader(command=[str(Path(word).absolute()) if Path(word).is_file() else word for word in words])
