@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +78,21 @@ async def test_solutions_pass_and_nothing_passes_without_them() -> None:
 
     assert len(found) == 8
     assert [each.id for each in found if not each.is_valid] == []
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("import sys; sys.exit(0)", "the program ended the check (0)"),
+        ("def sum_between(a, b): raise SystemExit", "the program ended the check (None)"),
+        ("import signal; signal.raise_signal(signal.SIGALRM)", "it did not end within 45 s"),
+        ("def sum_between(a, b): return 0", "is 0, expected 6"),
+    ],
+)
+def test_a_program_that_ends_its_check_or_waits_has_failed(tmp_path: Path, program: str, reason: str) -> None:
+    (tmp_path / "ranges.py").write_text(program)
+    command = [sys.executable, str(EXAMPLES / "checks" / "checks.py"), "fix-range-sum"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+
+    assert ended.returncode == 1
+    assert reason in ended.stderr
