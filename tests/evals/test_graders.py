@@ -44,7 +44,9 @@ def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "workspace"
     folder.mkdir()
     (folder / "notes.txt").write_text("first line\nsecond line\n")
-    (folder / "data.json").write_text(json.dumps({"items": [{"name": "x", "size": 3}], "a/b": True, "empty": None}))
+    (folder / "data.json").write_text(
+        json.dumps({"items": [{"name": "x", "size": 3}], "a/b": True, "empty": None, "flags": [True, {"on": False}]})
+    )
     (folder / "out").symlink_to("/etc")
     return folder
 
@@ -121,6 +123,10 @@ async def test_a_link_that_leads_to_itself_is_a_file_that_does_not_exist(workspa
         ({"pointer": "/a~1b", "equals": True}, True),
         ({"pointer": "/a~1b", "equals": 1}, False),
         ({"pointer": "/empty", "equals": None}, True),
+        ({"pointer": "/flags", "equals": [True, {"on": False}]}, True),
+        ({"pointer": "/flags", "equals": [1, {"on": False}]}, False),
+        ({"pointer": "/flags", "equals": [True, {"on": 0}]}, False),
+        ({"pointer": "/flags", "equals": [True]}, False),
         ({"pointer": "/items/0/name", "matches": "^x$"}, True),
         ({"pointer": "/items/0/size", "matches": "3"}, False),
         ({"pointer": ""}, True),

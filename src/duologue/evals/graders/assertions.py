@@ -121,7 +121,11 @@ def _value_problems(spec: JsonGrader, value: object, name: str) -> list[str]:
 
 
 def _equal(one: object, two: object) -> bool:
-    # In Python True == 1; in JSON it is not.
+    # In Python True == 1; in JSON it is not, also inside of arrays and objects.
+    if is_array(one) and is_array(two):
+        return len(one) == len(two) and all(map(_equal, one, two))
+    if is_object(one) and is_object(two):
+        return one.keys() == two.keys() and all(_equal(one[name], two[name]) for name in one)
     return isinstance(one, bool) == isinstance(two, bool) and one == two
 
 
