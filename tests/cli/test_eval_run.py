@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from duologue.evals.record.run_directory import RunDirectory
 from tests.cli.program import PROGRAM, duologue, environment, terminal
 from tests.evals.run.suites import python_agent, write_suite
@@ -82,6 +84,15 @@ def test_mistakes_are_reported_before_anything_starts(tmp_path: Path) -> None:
     assert "no threshold" in threshold.stderr
     assert "cannot be started" in absent.stderr
     assert [ended.returncode for ended in (wrong, budget, threshold, absent)] == [1, 1, 2, 1]
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("seed", ["-1", "x", "1.5"])
+def test_a_seed_is_a_whole_number_from_0(tmp_path: Path, seed: str) -> None:
+    found = evaluate(tmp_path, f"--seed={seed}")
+
+    assert found.returncode == 2
+    assert f"expected a whole number from 0, not '{seed}'" in found.stderr
     assert not (tmp_path / "runs").exists()
 
 

@@ -41,7 +41,7 @@ def _add_run(subcommands: Commands) -> None:
     run.add_argument("-n", "--trials", type=_count, metavar="N", help="trials of each case (default: the suite's)")
     run.add_argument("-j", "--jobs", type=_count, default=1, metavar="N", help="trials at the same time (default: 1)")
     add_repeatable(run, "--case", "ID|TAG", "run only this case, or the cases with this tag")
-    run.add_argument("--seed", type=int, default=0, metavar="N", help="seed of everything random (default: 0)")
+    run.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of everything random (default: 0)")
     run.add_argument("-o", "--output", metavar="DIR", help="the new run directory (default: runs/SUITE-TIME)")
     run.add_argument("--resume", metavar="DIR", help="go on with this run: run the trials that have no record")
     run.add_argument(
@@ -157,6 +157,12 @@ def _count(text: str) -> int:
 def _number(text: str) -> int:
     if not re.fullmatch(r"\d{1,6}", text):
         raise argparse.ArgumentTypeError(f"expected a whole number, not {text!r}")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not re.fullmatch(r"\d{1,18}", text):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0, not {text!r}")
     return int(text)
 
 
