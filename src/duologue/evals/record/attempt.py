@@ -21,6 +21,8 @@ from duologue.private_files import FILE_MODE, make_private_directory
 
 KEY_FILE = "key.json"
 """File of an attempt that says which trial it is for."""
+LINK = "scratch"
+"""Link of an attempt to the directories of its agent, as long as they exist."""
 
 
 class AttemptKey(Struct, frozen=True, kw_only=True):
@@ -89,9 +91,13 @@ class Attempt(TrialFiles):
         return target
 
     def discard(self) -> None:
-        """Remove the directory of an attempt that has not been committed or set aside; otherwise do nothing."""
+        """Remove the directory of an attempt that has not been committed or set aside; otherwise do nothing.
+
+        One whose agent's directories still exist stays as an interrupted attempt, so that they are found and removed.
+        """
         if self._is_open:
-            shutil.rmtree(self.directory, ignore_errors=True)
+            if not (self.directory / LINK).is_symlink():
+                shutil.rmtree(self.directory, ignore_errors=True)
             self._release()
 
     def _finish(self, result: TrialResult, grades: Grades | None) -> None:

@@ -13,16 +13,16 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from duologue.evals.record.attempt import LINK
 from duologue.private_files import DIRECTORY_MODE
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-LINK = "scratch"
-"""Name of the link in the directory of an attempt."""
 PREFIX = "duologue-trial-"
 _NAME = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 
@@ -133,8 +133,10 @@ def remove_linked(attempt: Path) -> None:
         return
     root = link.readlink()
     # The link is in a directory that only its owner may write; still, nothing but a directory of ours is removed.
-    if _NAME.fullmatch(root.name) and root.parent == Path(tempfile.gettempdir()).resolve():
-        remove_tree(root)
+    # TMPDIR may have been another one when it was made.
+    with suppress(FileNotFoundError):
+        if _NAME.fullmatch(root.name) and root.is_absolute() and root.lstat().st_uid == os.getuid():
+            remove_tree(root)
 
 
 def remove_tree(root: Path) -> None:

@@ -16,7 +16,7 @@ from duologue.client.services.workspace import Workspace
 from duologue.errors import DuologueError
 from duologue.evals.exceptions import EvalError
 from duologue.evals.graders.grading import grade_record
-from duologue.evals.record.attempt import Attempt
+from duologue.evals.record.attempt import LINK, Attempt
 from duologue.evals.record.manifest import AgentIdentity, SettingsReadBack, TrialManifest
 from duologue.evals.record.outcomes import TrialOutcome, outcome_of_error
 from duologue.evals.record.result import Grades, TrialMetrics, TrialResult
@@ -29,7 +29,7 @@ from duologue.evals.run.credentials import Credentials
 from duologue.evals.run.identity import identity_of, reported_settings, requested_settings, this_machine
 from duologue.evals.run.options import TrialOptions
 from duologue.evals.run.replies import elicitation_handler, permissions_of
-from duologue.evals.run.scratch import LINK, Scratch, finish
+from duologue.evals.run.scratch import Scratch, finish
 from duologue.evals.run.simulated_user import UserAgent, connected_user
 from duologue.evals.run.targets import EvalAgent, TrialTarget, parse_agent
 from duologue.evals.suite.case import Case
