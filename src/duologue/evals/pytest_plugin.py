@@ -141,6 +141,7 @@ class SuiteFileCollector(pytest.File):
                 name = f"{case.id}[{agent.label}]"
                 item: CaseItem = from_parent(self, name=name, suite=suite, case=case, agent=agent)
                 if case.quarantine:
+                    # A quarantined case is shown and decides nothing, whether it passes or fails: that is its purpose.
                     item.add_marker(pytest.mark.xfail(reason=case.quarantine, strict=False))
                 for tag in case.tags:
                     item.keywords[tag] = True

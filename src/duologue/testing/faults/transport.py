@@ -62,7 +62,7 @@ class FaultyTransport(Transport):
         return self
 
     @property
-    def is_congested(self) -> bool:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride] # a property here: it is derived # read only
+    def is_congested(self) -> bool:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride] # a property here: it is derived
         return self._failure is None and (self._inner.is_congested or self._outgoing.size > self._max_queued)
 
     @property
