@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import subprocess
+import tempfile
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -13,11 +14,13 @@ from typing import Any
 
 import pytest
 
+import duologue
 from duologue import Agent, Turn
 from duologue.evals.exceptions import EvalError
 from duologue.evals.record.trial_record import TrialRecord
 from duologue.evals.run import bubblewrap
 from duologue.evals.run.credentials import CredentialFile, Credentials
+from duologue.evals.run.scratch import Scratch
 from duologue.transports.base import Transport
 from tests.evals.run.suites import python_agent, run_cases
 
@@ -437,3 +440,15 @@ async def test_a_sandbox_that_does_not_work_is_an_error_only_if_it_is_required(
         await run_cases(tmp_path / "one", case("say x"), agents={"it": AGENT}, options={"sandbox": "bwrap"})
     end, _ = await run_cases(tmp_path / "two", case("say x"), agents={"it": AGENT}, options={"sandbox": "auto"})
     assert end.sandbox == "bubblewrap (bwrap) is not installed"
+
+
+def test_the_package_stays_visible_where_it_is_installed_below_the_directory_of_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = Path(duologue.__file__).parents[1]
+    monkeypatch.setattr(tempfile, "tempdir", str(package.parent))
+    words = bubblewrap.prefix_of(Scratch(tmp_path), ["agent"])
+
+    shown = [tuple(words[at : at + 3]) for at in range(len(words))]
+    hidden = shown.index(("--bind", str(tmp_path / "tmp"), str(package.parent)))
+    assert hidden < shown.index(("--ro-bind", str(package), str(package)))

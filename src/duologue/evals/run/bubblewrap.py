@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+import duologue
 from duologue.evals.run.scratch import Scratch
 from duologue.transports.process.command import CONFINED_BY
 
@@ -45,11 +46,11 @@ def prefix_of(scratch: Scratch, command: Sequence[str]) -> list[str]:
     """Return the words before a command that confine it to the directories of an attempt.
 
     The system's directory for temporary files is replaced by the agent's own, for programs that do not look at TMPDIR.
-    What the command names in there stays visible.
+    What the command names in there stays visible, and so does this package, which the built-in agent is a part of.
     """
     shared = Path(tempfile.gettempdir()).resolve()
     named = [Path(word) for word in command if word.startswith("/")]
-    programs = [Path(sys.prefix), *named]
+    programs = [Path(sys.prefix), Path(duologue.__file__).parents[1], *named]
     seen = [path for path in programs if path.is_relative_to(shared) and path.exists()]
     words = [CONFINED_BY, *_SYSTEM, "--bind", str(scratch.temporary), str(shared)]
     for path in dict.fromkeys(path.parent if path.is_file() else path for path in seen):
