@@ -21,6 +21,7 @@ REASONS = {
     errno.EPERM: "no permission",
     errno.EROFS: "no permission: the file system is read-only",
     errno.ENXIO: "a FIFO, a socket or a device, not a text file",
+    errno.EBUSY: "another process changes it all the time; try again",
     errno.ETXTBSY: "a program that is running",
 }
 """Failures of the path, for the peer; any other error is an internal one."""

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import stat
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +32,8 @@ MOST_DIRECTORIES = 256
 """Deeper than any real tree; limits the work a hostile path can cause."""
 MOST_TRIES = 128
 """How often resolving restarts because a component changed its type between the check and the open."""
+MOST_WAIT = 0.001
+"""Seconds before such a restart, at most; a random part of it, or two processes in step could meet every time."""
 
 
 class ResolvedPath(Struct, frozen=True):
@@ -110,7 +114,9 @@ class _PathWalker:
         self._directory = -1
 
     def resolve(self) -> ResolvedPath:
-        for _ in range(MOST_TRIES):
+        for attempt in range(MOST_TRIES):
+            if attempt:
+                time.sleep(random.uniform(0, MOST_WAIT))
             self._links = 0
             self._restart(*self._start)
             try:
