@@ -13,7 +13,7 @@ import pytest
 import duologue
 from duologue.builtin.commands.demo import STEPS
 from duologue.cli.main import main
-from duologue.cli.parser import each_command, make_parser
+from duologue.cli.parser import each_command, make_parser, subcommands
 from duologue.cli.targets import target_of
 from tests.cli.program import duologue as program
 from tests.cli.program import environment, terminal
@@ -133,6 +133,14 @@ def test_help_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     for name in each_command():
         assert typed_line(capsys, "help", name) == typed_line(capsys, name, "--help")
     assert "did you mean 'run'?" in typed_line(capsys, "help", "rnu")[1]
+
+
+def test_the_help_of_the_program_builds_no_subcommand() -> None:
+    _, commands = make_parser()
+    built = [name for name, parser in commands.items() if parser._subparsers is not None]
+
+    assert built == []
+    assert "run" in subcommands(commands["eval"])
 
 
 def test_the_version_has_a_short_option(capsys: pytest.CaptureFixture[str]) -> None:

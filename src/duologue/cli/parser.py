@@ -25,6 +25,7 @@ from duologue.cli.options import (
     add_session_options,
     add_start_options,
     add_stderr_option,
+    complete,
     days,
 )
 from duologue.cli.parsers.agents import add_agents
@@ -66,11 +67,14 @@ def each_command() -> dict[str, tuple[str, argparse.ArgumentParser]]:
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, tuple[str, argparse.ArgumentParser]]:
     """Return each subcommand of a command with its help text and its own parser."""
+    complete(parser)
     found: list[Commands] = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     return {name: command for action in found for name, command in _described(action).items()}
 
 
 def _described(commands: Commands) -> dict[str, tuple[str, argparse.ArgumentParser]]:
+    for parser in commands.choices.values():
+        complete(parser)
     help_texts = {choice.dest: choice.help or "" for choice in commands._choices_actions}
     return {name: (help_texts[name], parser) for name, parser in commands.choices.items()}
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from duologue.cli.options import add_lock_option, add_repeatable, add_seconds
-from duologue.cli.parsers.installation import add_install_commands
+from duologue.cli.options import add_later, add_lock_option, add_repeatable, add_seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +25,12 @@ def add_agents(commands: Commands) -> None:
         "of the configuration file, well-known agents found on PATH, and the built-in one.",
     )
     agents.set_defaults(function="agents.overview:overview")
+    add_later(agents, _add_subcommands)
+
+
+def _add_subcommands(agents: argparse.ArgumentParser) -> None:
+    from duologue.cli.parsers.installation import add_install_commands
+
     kinds = agents.add_mutually_exclusive_group()
     kinds.add_argument("--json", action="store_true", help=JSON)
     kinds.add_argument("--names", action="store_true", help="print only the names, one per line")

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from duologue.cli.parsers.eval_reports import add_reports
-from duologue.cli.parsers.eval_runs import add_runs
+from duologue.cli.options import add_later
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +22,13 @@ def add_eval(commands: Commands) -> None:
         description="Evaluate agents with a suite of cases. What happens in each trial is kept in a directory, so that "
         "it can be graded again and compared without running an agent.",
     )
+    add_later(evaluation, _add_subcommands)
+
+
+def _add_subcommands(evaluation: argparse.ArgumentParser) -> None:
+    from duologue.cli.parsers.eval_reports import add_reports
+    from duologue.cli.parsers.eval_runs import add_runs
+
     subcommands = evaluation.add_subparsers(dest="action", metavar="SUBCOMMAND", title="subcommands", required=True)
     add_runs(subcommands)
     _add_schemas(subcommands)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from duologue.cli.options import add_lock_option, add_remote_options, add_repeatable, add_seconds, days
-from duologue.cli.parsers.inspector import add_trace_mcp, add_trace_serve
-from duologue.cli.parsers.recording_analysis import add_analysis
+from duologue.cli.options import (
+    add_later,
+    add_lock_option,
+    add_remote_options,
+    add_repeatable,
+    add_seconds,
+    complete,
+    days,
+)
 from duologue.cli.parsers.recording_argument import add_recording
-from duologue.cli.parsers.replay import add_replay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,6 +62,14 @@ def add_trace(commands: Commands) -> None:
         epilog="examples: duologue trace run.acp --method 'session/*' --full; duologue trace run.acp --stats",
     )
     trace.set_defaults(function="trace.catalog:list_recordings", json=False, this_directory=False)
+    add_later(trace, _add_subcommands)
+
+
+def _add_subcommands(trace: argparse.ArgumentParser) -> None:
+    from duologue.cli.parsers.inspector import add_trace_mcp, add_trace_serve
+    from duologue.cli.parsers.recording_analysis import add_analysis
+    from duologue.cli.parsers.replay import add_replay
+
     subcommands = trace.add_subparsers(prog="duologue trace", dest="action", metavar="SUBCOMMAND", title="subcommands")
     _add_show(subcommands)
     add_analysis(subcommands)
@@ -72,8 +85,10 @@ def add_trace(commands: Commands) -> None:
 
 def with_default_subcommand(words: list[str], trace: argparse.ArgumentParser) -> list[str]:
     """Return the command line with `show` inserted, if `trace` is followed by a file or an option of `show`."""
-    actions = {name for action in trace._actions for name in action.choices or ()}
-    if words[:1] != ["trace"] or len(words) == 1 or words[1] in (*actions, "-h", "--help"):
+    if words[:1] != ["trace"] or len(words) == 1:
+        return words
+    complete(trace)
+    if words[1] in ("-h", "--help", *(name for action in trace._actions for name in action.choices or ())):
         return words
     return ["trace", "show", *words[1:]]
 
