@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 _log = logging.getLogger("duologue.runtime")
@@ -25,11 +26,15 @@ class TaskScope:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._sweep_at = SWEEP_AT
-        self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        # Without a factory, `create_task` only calls `Task`: one call less for each request.
+        self._create: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]] = (
+            loop.create_task if loop.get_task_factory() else partial(asyncio.Task, loop=loop)
+        )
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run `work` in a task of its own. It must handle its own exceptions."""
-        task = self._loop.create_task(work)
+        task = self._create(work)
         self._tasks.add(task)
         if len(self._tasks) > self._sweep_at:
             self._sweep()
