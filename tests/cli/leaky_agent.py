@@ -1,4 +1,4 @@
-"""An agent that writes the lines of two files when it is prompted: `leaky_agent.py FRAMES STDERR`."""
+"""An agent that writes the lines of two files for each of its first prompts: `leaky_agent.py FRAMES STDERR`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ RESULTS: dict[str, dict[str, object]] = {
     "session/new": {"sessionId": "s"},
     "session/prompt": {"stopReason": "end_turn"},
 }
+WRITTEN = 2
+"""Prompts for which it writes the lines; for others it would only repeat them."""
 
+prompts = 0
 for line in sys.stdin:
     try:
         message: Any = json.loads(line)
@@ -20,7 +23,8 @@ for line in sys.stdin:
         continue
     if not isinstance(message, dict) or "method" not in message or "id" not in message:
         continue
-    if message["method"] == "session/prompt":
+    prompts += message["method"] == "session/prompt"
+    if message["method"] == "session/prompt" and prompts <= WRITTEN:
         sys.stderr.write(Path(sys.argv[2]).read_text("utf-8"))
         sys.stderr.flush()
         sys.stdout.write(Path(sys.argv[1]).read_text("utf-8"))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from duologue.inspector import agent_tools
+from duologue.inspector import page_reading
 from duologue.inspector.agent_tools import MAX_ANSWER_CHARS, MAX_ITEMS, NOTICE, PART_CHARS, RecordingTools
+from duologue.inspector.page_reading import MOST_PAUSED
 from duologue.inspector.recording_folder import RecordingFolder
 from duologue.mcp.tool_server.server import ToolServer
 
@@ -55,8 +58,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tools(folder: Path) -> RecordingTools:
-    return RecordingTools(RecordingFolder(folder))
+def tools(folder: Path) -> Iterator[RecordingTools]:
+    with contextlib.closing(RecordingTools(RecordingFolder(folder))) as made:
+        yield made
 
 
 def test_every_answer_marks_recorded_text_as_untrusted(tools: RecordingTools) -> None:
@@ -134,6 +138,101 @@ def test_answers_come_in_pages_that_together_have_everything(tools: RecordingToo
         after = answer["next"]
     assert numbers == list(range(1, 351))
     assert pages > 3
+
+
+def _long_recording(path: Path, word: str = "message") -> None:
+    _write(path, [("to_agent", _prompt(number, f"{word} {number} " + "x" * 500)) for number in range(200)])
+
+
+def _texts(answer: dict[str, Any]) -> list[str]:
+    contents = [json.loads(each["content"]) for each in answer["untrusted"]]
+    return [each["params"]["prompt"][0]["text"].rstrip("x ") for each in contents]
+
+
+@pytest.mark.parametrize("tool", ["frames", "conversation", "validate"])
+def test_the_next_page_goes_on_without_reading_the_recording_from_its_start(
+    tools: RecordingTools, folder: Path, tool: str
+) -> None:
+    path = folder / "long.acp"
+    _long_recording(path)
+    call = getattr(tools, tool)
+    first = call("long.acp")
+    second = call("long.acp", after=first["next"])
+    assert call("long.acp") == first
+    before = path.stat()
+    with path.open("r+b") as file:
+        file.write(b"#")  # a reader that begins anew finds no header
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    assert call("long.acp", after=first["next"]) == second
+    with pytest.raises(ValueError, match="not a recording"):
+        call("long.acp", after=first["next"])
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_a_recording_that_changed_between_two_pages_is_read_as_it_is_now(
+    tools: RecordingTools, folder: Path, is_replaced: bool
+) -> None:
+    path = folder / "long.acp"
+    _long_recording(path)
+    position = tools.frames("long.acp")["next"]
+    if is_replaced:
+        _long_recording(folder / "other", "another")
+        (folder / "other").replace(path)
+    else:
+        _long_recording(path, "another")
+
+    assert _texts(tools.frames("long.acp", after=position))[0] == f"another {position}"
+
+
+def test_a_link_that_takes_the_place_of_a_recording_is_not_read_on(tools: RecordingTools, folder: Path) -> None:
+    path = folder / "long.acp"
+    _long_recording(path)
+    position = tools.frames("long.acp")["next"]
+    path.rename(folder / "moved")
+    path.symlink_to(folder / "moved")
+
+    with pytest.raises(FileNotFoundError):
+        tools.frames("long.acp", after=position)
+
+
+def test_a_page_that_is_asked_for_again_and_pages_in_any_order_are_the_same(
+    tools: RecordingTools, folder: Path
+) -> None:
+    _long_recording(folder / "long.acp")
+    first = tools.frames("long.acp")
+    second = tools.frames("long.acp", after=first["next"])
+    third = tools.frames("long.acp", after=second["next"])
+
+    assert tools.frames("long.acp", after=second["next"]) == third
+    assert tools.frames("long.acp", after=first["next"]) == second
+    assert tools.frames("long.acp", after=-5) == first
+    assert tools.frames("long.acp", after=10**30)["untrusted"] == []
+    assert _texts(tools.frames("long.acp", after=first["next"], text="message 199 "))[0] == "message 199"
+
+
+def test_only_a_few_recordings_stay_open_between_pages(tools: RecordingTools, folder: Path) -> None:
+    names = [f"{number}.acp" for number in range(3 * MOST_PAUSED)]
+    positions: dict[str, int] = {}
+    for name in names:
+        _long_recording(folder / name)
+        positions[name] = tools.frames(name)["next"]
+
+    assert len(_open_files(folder)) == MOST_PAUSED
+    assert {_texts(tools.frames(name, after=positions[name]))[0] for name in names} == {
+        f"message {positions[names[0]]}"
+    }
+    tools.close()
+    assert _open_files(folder) == []
+
+
+def _open_files(folder: Path) -> list[str]:
+    """Return the files of a directory that this process has open."""
+    found: list[str] = []
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.append(str(each.readlink()))
+    return [each for each in found if each.startswith(f"{folder}/")]
 
 
 def test_a_hostile_recording_gives_answers_within_the_bound(tools: RecordingTools, folder: Path) -> None:
@@ -215,7 +314,7 @@ def test_only_recordings_of_the_directory_are_opened_and_no_error_names_a_path(
 def test_a_recording_that_takes_too_long_is_read_in_part_and_the_answer_says_so(
     tools: RecordingTools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_tools, "MAX_SECONDS", -1.0)
+    monkeypatch.setattr(page_reading, "MAX_SECONDS", -1.0)
     for answer in (tools.summary("run.acp"), tools.frames("run.acp"), tools.frame("run.acp", 4)):
         assert "incomplete" in answer
 

@@ -6,14 +6,14 @@ Recorded texts were written by other programs, perhaps to mislead a model that r
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import Raw
 
+from duologue.inspector.page_reading import Deadline, FileIdentity, PausedReadings, NumberedItem, PageReading
 from duologue.inspector.recording_folder import RecordingFolder, open_regular_file
 from duologue.recording.reader import RecordingReader
 from duologue.sanitize import replace_lone_surrogates
@@ -45,8 +45,6 @@ MAX_TEXT_CHARS = 1_000
 """Characters of one text in a list; `frame` returns texts whole, in parts."""
 PART_CHARS = 20_000
 """Characters of a message that `frame` returns at once."""
-MAX_SECONDS = 20.0
-"""Time of one call; a model waits for it."""
 MAX_DEPTH = 12
 """Levels of a value in a list."""
 
@@ -60,6 +58,7 @@ class RecordingTools:
 
     def __init__(self, folder: RecordingFolder) -> None:
         self._folder = folder
+        self._paused = PausedReadings()
 
     @property
     def functions(self) -> list[Callable[..., Any]]:
@@ -83,41 +82,39 @@ class RecordingTools:
     def summary(self, recording: str) -> dict[str, Any]:
         """Return figures of a recording: messages by kind, latencies of each method, silences, unanswered requests,
         messages that do not match the schema; and the command of the agent."""
-        counter, tracer, deadline = StatisticsCounter(), Tracer(), _Deadline()
-        with self._open(recording) as reader:
+        counter, tracer, deadline = StatisticsCounter(), Tracer(), Deadline()
+        with self._reader(recording) as reader:
             for frame in deadline.limit(tracer.trace(reader)):
                 counter.add(frame)
             figures = msgspec.to_builtins(counter.result(tracer.open_requests))
             figures["methods"] = figures["methods"][:MAX_ITEMS]
             header = {"started": reader.header.started, "agent": reader.header.agent, "damaged_lines": reader.damaged}
-        return deadline.noted(_answer(_cut({**header, **figures})))
+        return _noted(_answer(_cut({**header, **figures})), deadline)
 
     def conversation(self, recording: str, after: int = 0, session: str = "") -> dict[str, Any]:
         """Return the conversation: prompts, messages, tool calls, permissions, errors, how turns ended.
 
         `number` is the number of the message with which an item began. `session` is the beginning of a session id.
         """
-        deadline = _Deadline()
-        with self._open(recording) as reader:
+
+        def items(reader: RecordingReader, deadline: Deadline) -> Iterator[NumberedItem]:
             read = ConversationReader()
+            found = chain(read.read(deadline.limit(Tracer().trace(reader))), _later(read.rest))
+            return (each for each in enumerate(found, 1) if each[1].session.startswith(session))
 
-            def items() -> Iterator[Any]:
-                yield from read.read(deadline.limit(Tracer().trace(reader)))
-                yield from read.rest()
-
-            wanted = (each for each in enumerate(items(), 1) if each[0] > after and each[1].session.startswith(session))
-            return deadline.noted(_page((index, msgspec.to_builtins(item)) for index, item in wanted))
+        return self._page_after(after, recording, ("conversation", session), items, msgspec.to_builtins)
 
     def validate(self, recording: str, after: int = 0, only_errors: bool = False) -> dict[str, Any]:
         """Check a recording against the rules of the protocol: schema, pairing of responses, order.
 
         Each finding names the rule, the side that broke it, the numbers of the messages and, if known, a hint.
         """
-        deadline = _Deadline()
-        with self._open(recording) as reader:
+
+        def items(reader: RecordingReader, deadline: Deadline) -> Iterator[NumberedItem]:
             found = enumerate(deadline.limit(validate(reader)), 1)
-            wanted = (each for each in found if each[0] > after and (not only_errors or each[1].level == "error"))
-            return deadline.noted(_page((index, msgspec.to_builtins(finding)) for index, finding in wanted))
+            return (each for each in found if not only_errors or each[1].level == "error")
+
+        return self._page_after(after, recording, ("validate", only_errors), items, msgspec.to_builtins)
 
     def frames(
         self,
@@ -144,19 +141,21 @@ class RecordingTools:
             text=text,
             only_problems=only_problems,
         )
-        deadline = _Deadline()
-        with self._open(recording) as reader:
+
+        def items(reader: RecordingReader, deadline: Deadline) -> Iterator[NumberedItem]:
             found = deadline.limit(Tracer().trace(reader))
-            wanted = (each for each in found if each.number > after and selection.matches(each))
-            return deadline.noted(_page((each.number, _row(each)) for each in wanted))
+            return ((each.number, each) for each in found if selection.matches(each))
+
+        chosen = ("frames", method, session, to, kind, text, only_problems)
+        return self._page_after(after, recording, chosen, items, _row)
 
     def frame(self, recording: str, number: int, offset: int = 0) -> dict[str, Any]:
         """Return one message by its number, with all its problems; a long one in parts.
 
         `next_offset` is there if more follows: pass it as `offset`.
         """
-        deadline = _Deadline()
-        with self._open(recording) as reader:
+        deadline = Deadline()
+        with self._reader(recording) as reader:
             for frame in deadline.limit(Tracer().trace(reader)):
                 if frame.number == number:
                     content, start = text_of(frame), max(0, offset)
@@ -166,7 +165,7 @@ class RecordingTools:
                     )
                     rest = start + PART_CHARS
                     return answer | ({"next_offset": rest} if rest < len(content) else {})
-        return deadline.noted({"error": f"there is no message {number}"})
+        return _noted({"error": f"there is no message {number}"}, deadline)
 
     def search(self, text: str, recording: str = "", after: int = 0) -> dict[str, Any]:
         """Find a text, in upper or lower case, in the lines of prompts and messages and the titles of tool calls.
@@ -175,69 +174,99 @@ class RecordingTools:
         """
         if not text:
             return {"error": "give a text that is not empty"}
-        deadline = _Deadline()
+        deadline = Deadline()
         names = [recording] if recording else [each.name for each in self._folder.entries()]
 
         def lines() -> Iterator[dict[str, Any]]:
             for name in names:
                 try:
-                    with self._open(name) as reader:
+                    with self._reader(name) as reader:
                         for found in find_lines(deadline.limit(reader), text):
                             yield {"recording": name, "t": found.t, "session": found.session_id, "line": found.line}
                 except (OSError, ValueError):
                     if recording:
                         raise
 
-        return deadline.noted(_page(each for each in enumerate(lines(), 1) if each[0] > after))
+        return _noted(_page(each for each in enumerate(lines(), 1) if each[0] > after), deadline)
 
     def diff(self, first: str, second: str, after: int = 0) -> dict[str, Any]:
         """Compare two runs by meaning: which steps changed (`a` is the first, `b` the second), and which only one has.
 
         Ids, times and directories that each run makes up anew do not count as differences.
         """
-        deadline, runs = _Deadline(), list[list[RunStep]]()
+        deadline, runs = Deadline(), list[list[RunStep]]()
         for name in (first, second):
-            with self._open(name) as reader:
+            with self._reader(name) as reader:
                 runs.append(RunReader().read(deadline.limit(Tracer().trace(reader))))
         pairs = (each for each in Comparison().compare(*runs) if each.kind != "same")
         found = enumerate(deadline.limit(pairs), 1)
-        return deadline.noted(_page((index, pair_to_json(pair)) for index, pair in found if index > after))
+        return _noted(_page((index, pair_to_json(pair)) for index, pair in found if index > after), deadline)
 
-    @contextmanager
-    def _open(self, name: str) -> Generator[RecordingReader]:
+    def close(self) -> None:
+        """Close the recordings that calls have left open to go on with the next page."""
+        self._paused.close()
+
+    def _page_after(
+        self,
+        after: int,
+        recording: str,
+        chosen: tuple[object, ...],
+        items: Callable[[RecordingReader, Deadline], Iterator[NumberedItem]],
+        show: Callable[[Any], Any],
+    ) -> dict[str, Any]:
+        """Return the page after a position; go on where the page before ended if the recording is still the same.
+
+        Args:
+            after: The position.
+            recording: Name of the recording.
+            chosen: What else decides which items there are.
+            items: Yields them, each with its position.
+            show: Makes an item plain data.
+        """
+        reading = None if after <= 0 else self._paused.take((recording, after, *chosen), self._identity(recording))
+        if reading is None:
+            reading = PageReading(self._reader(recording), items)
+        answer: dict[str, Any] = {}
+        try:
+            answer = _page((position, show(item)) for position, item in reading.after(after))
+        finally:
+            if "next" in answer:
+                self._paused.keep((recording, answer["next"], *chosen), reading)
+            else:
+                reading.close()
+        return _noted(answer, reading.deadline)
+
+    def _identity(self, name: str) -> FileIdentity | None:
+        """Return which file a name stands for now; None if it stands for none."""
+        if not self._folder.has_name(name):
+            return None
+        try:
+            return FileIdentity.of(self._folder.status(name))
+        except (OSError, ValueError):
+            return None
+
+    def _reader(self, name: str) -> RecordingReader:
         """Open a recording of the directory; links and paths are rejected."""
         if not self._folder.has_name(name):
             raise FileNotFoundError(f"no recording {name[:200]!r}; list_recordings names them")
         try:
-            reader = RecordingReader(self._folder.folder / name, open_regular_file)
+            return RecordingReader(self._folder.folder / name, open_regular_file)
         except OSError:  # without the path of the directory
             raise FileNotFoundError(f"the recording {name[:200]!r} cannot be opened") from None
         except ValueError:
             raise ValueError(f"{name[:200]!r} is not a recording that can be read") from None
-        with reader:
-            yield reader
 
 
-class _Deadline:
-    """Ends an iteration after some time."""
+def _later(items: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+    """Yield what a call returns that is made only when the first item is asked for."""
+    yield from items()
 
-    def __init__(self) -> None:
-        self._end = time.monotonic() + MAX_SECONDS
-        self._is_over = False
 
-    def limit(self, items: Iterable[Any]) -> Iterator[Any]:
-        """Yield items until the time is over."""
-        for item in items:
-            yield item
-            if time.monotonic() > self._end:
-                self._is_over = True
-                return
-
-    def noted(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer with a note if it is incomplete."""
-        if not self._is_over:
-            return answer
-        return {**answer, "incomplete": f"the recording is so long that only its first {MAX_SECONDS:.0f} s of work fit"}
+def _noted(answer: dict[str, Any], deadline: Deadline) -> dict[str, Any]:
+    """Return the answer with a note if it is incomplete."""
+    if not deadline.is_over:
+        return answer
+    return {**answer, "incomplete": "the recording is so long that the time of one call was over before its end"}
 
 
 def _answer(content: Any) -> dict[str, Any]:

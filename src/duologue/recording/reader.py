@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -103,6 +104,10 @@ class RecordingReader:
         while (part := self._file.readline(MAX_LINE_BYTES)) and not part.endswith(b"\n"):
             pass
         self.position = self._file.tell()
+
+    def status(self) -> os.stat_result:
+        """Return the status of the open file."""
+        return os.fstat(self._file.fileno())
 
     def next_position(self) -> ReaderPosition:
         """Return the position of the next entry."""

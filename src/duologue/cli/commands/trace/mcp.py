@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from pathlib import Path
 
 import duologue
@@ -24,8 +25,10 @@ def serve(arguments: argparse.Namespace) -> int:
         folder = RecordingFolder(Path(arguments.path))
     except OSError as error:
         raise UsageError(f"{arguments.path}: {error.strerror}") from None
-    functions = RecordingTools(folder).functions
-    version = duologue.__version__
-    tools = ToolServer(functions, name="recordings", version=version, instructions=INSTRUCTIONS, is_read_only=True)
-    serve_stdio(ToolServerRelay(tools))
+    recordings, version = RecordingTools(folder), duologue.__version__
+    tools = ToolServer(
+        recordings.functions, name="recordings", version=version, instructions=INSTRUCTIONS, is_read_only=True
+    )
+    with contextlib.closing(recordings):
+        serve_stdio(ToolServerRelay(tools))
     return ExitCode.OK
