@@ -3,7 +3,7 @@
 python -m scripts.conformance_page [NAME...]
 
 With names, only these agents are run and the page is printed instead of written. The exit code is 1 if an agent has a
-finding without an explanation.
+finding without an explanation, or an explanation belongs to no finding.
 """
 
 from __future__ import annotations
@@ -198,7 +198,18 @@ def main() -> int:
     new = [f"{row.sdk} ({row.program}): rule {rule.number}" for row in rows for rule, why in row.failures() if not why]
     for each in new:
         print(f"not explained: {each}", file=sys.stderr)
-    return 1 if new else 0
+    stale = [] if names else _stale(rows)
+    for each in stale:
+        print(f"no longer found in any agent: {each}", file=sys.stderr)
+    return 1 if new or stale else 0
+
+
+def _stale(rows: list[CheckedRow]) -> list[str]:
+    """Return the explanations that belong to no finding, unless an agent that has them could not be run."""
+    used = {(rule.number, reason) for row in rows for rule, reason in row.failures()}
+    absent = {(each.rule, each.reason) for row in rows if row.document is None for each in row.known.known}
+    listed = {(each.rule, each.reason) for row in rows for each in row.known.known}
+    return [f"rule {rule}: {reason}" for rule, reason in sorted(listed - used - absent)]
 
 
 if __name__ == "__main__":

@@ -162,6 +162,8 @@ PROCESS_MUTATIONS = _table(
 """Every fault that only a process can have."""
 
 HABITS = (
+    AgentMutation("notifications without structure refused", frozenset()),
+    AgentMutation("notifications without structure refused", frozenset(), 2),
     AgentMutation("turn fails with its form", frozenset()),
     AgentMutation("turn fails with its form", frozenset(), 2),
     AgentMutation("declined addresses are completed", frozenset()),

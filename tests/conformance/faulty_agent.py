@@ -174,6 +174,9 @@ class Connection:
         return None
 
     def _notified(self, method: str, params: Any) -> bool | None:
+        if not isinstance(params, dict | list) and self.faulty("notifications without structure refused"):
+            self.send({"id": None, "error": {"code": -32600, "message": "params are neither an object nor an array"}})
+            return None
         session = params.get("sessionId") if isinstance(params, dict) else None
         if method == "session/cancel":
             if not isinstance(session, str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 from duologue.conformance.client_side.client_check import ClientCheck
@@ -31,13 +31,19 @@ class InProcessClient:
     Args:
         version: Version of the protocol that it supports.
         fault: Name of its fault; empty for none.
+        delays: Seconds that it does nothing after each of its first starts.
+
+    Attributes:
+        starts: How often it was started.
     """
 
     is_interactive = False
 
-    def __init__(self, version: int, fault: str) -> None:
+    def __init__(self, version: int, fault: str, delays: Sequence[float] = ()) -> None:
+        self.starts = 0
         self._version = version
         self._fault = fault
+        self._delays = delays
 
     @contextlib.asynccontextmanager
     async def start(self, endpoint: Endpoint, directory: Path, *, cancels: bool) -> AsyncGenerator[RunningClient]:
@@ -50,7 +56,9 @@ class InProcessClient:
             return reader, writer
 
         client = FaultyClient(self._version, self._fault, connect, str(directory), cancels=cancels)
-        running = _RunningTask(client)
+        delay = self._delays[self.starts] if self.starts < len(self._delays) else 0.0
+        self.starts += 1
+        running = _RunningTask(client, delay)
         try:
             yield running
         finally:
@@ -61,9 +69,14 @@ class InProcessClient:
 class _RunningTask:
     stderr = ""
 
-    def __init__(self, client: FaultyClient) -> None:
+    def __init__(self, client: FaultyClient, delay: float) -> None:
         self._client = client
-        self.task = asyncio.ensure_future(client.run())
+        self.task = asyncio.ensure_future(self._run(delay))
+
+    async def _run(self, delay: float) -> int:
+        if delay:
+            await asyncio.sleep(delay)
+        return await self._client.run()
 
     @property
     def exit_code(self) -> int | None:
@@ -78,10 +91,15 @@ class _RunningTask:
 
 def check_in_process(version: int, fault: str) -> Report:
     """Check the faulty client with all cases."""
+    return run_in_virtual_time(ClientCheck(InProcessClient(version, fault), fault, versions=(version,)))
+
+
+def run_in_virtual_time(checked: ClientCheck) -> Report:
+    """Run a check of clients in this process."""
 
     async def check() -> Report:
         with OwnClock():
-            return await ClientCheck(InProcessClient(version, fault), fault, versions=(version,)).run()
+            return await checked.run()
 
     with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
         return runner.run(check())

@@ -18,8 +18,8 @@ from tests.conformance.agent_mutations import HABITS, MUTATIONS, PROCESS_MUTATIO
 from tests.conformance.faulty_agent import HANDLERS, PROFILE, FaultyAgent
 
 ROOT = Path(__file__).parents[2]
-PROCESS_SECONDS = 10.0
-"""Limit of each wait for a faulty process; some faults are found only when it is over."""
+PROCESS_SECONDS = 3.0
+"""Limit of each wait for a faulty process; some faults are found only when it is over, first once, then repeated."""
 
 assert HANDLERS, (faulty_agent_methods, faulty_agent_turns)  # they register the methods
 

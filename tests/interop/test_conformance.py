@@ -33,7 +33,7 @@ def test_every_known_finding_has_a_cause_and_is_explained_on_the_page() -> None:
         assert agent.program in page
         for known in agent.known.known:
             assert known.reason.startswith((OF_SDK, OF_PROGRAM)), f"{agent.name}: rule {known.rule}"
-        for known in agent.own_known.known:
+        for known in agent.known.known:
             assert f"{known.rule} {CATALOGUE[known.rule].name}" in page
             assert known.reason.removeprefix(OF_SDK).removeprefix(OF_PROGRAM) in page
 

@@ -73,6 +73,8 @@ def write_report(out: SafeOutput, document: ReportDocument, *, is_verbose: bool)
     if document.fixed:
         fixed = ", ".join(document.fixed)
         out.write(f"fixed since the baseline (rule/version): {fixed}; remove them from it\n", Style.GREEN)
+    for note in document.notes():
+        out.write(f"note: {escape_line(note)}\n", Style.YELLOW)
     _write_summary(out, document)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,8 +18,9 @@ from duologue.conformance.profile import DEFAULT, Profile
 from duologue.conformance.raw_peer import Json, PeerFailed
 from duologue.conformance.report import Report
 from duologue.conformance.rule_selection import RuleSelection
-from duologue.conformance.slots import CaseSlots
+from duologue.conformance.slots import MOST_WAITING, CaseSlots
 from duologue.conformance.verdicts import CaseResult, combine
+from duologue.conformance.wait_limit import WaitLimit
 
 SECONDS = 30.0
 """Limit of any single wait for the agent: generous, because no rule is about time."""
@@ -36,7 +37,8 @@ class AgentCheck:
         profile: How to bring it to do things.
         selection: The rules to judge.
         versions: Versions of the protocol to check; by default those that the agent supports.
-        limit: Seconds that any single wait for the agent may take.
+        limit: Seconds that any single wait for the agent may take. A case that had to wait longer is repeated at the
+            end, alone and with three times the limit, because the machine may have been busy: the second run decides.
         jobs: Cases that run at the same time; more than one lets a few others start while some only wait.
         on_case: Called with each result as it is there.
         cases: The cases.
@@ -54,10 +56,12 @@ class AgentCheck:
         on_case: Callable[[CaseResult], None] = lambda _: None,
         cases: Sequence[CheckCase[AgentRun]] = CASES,
     ) -> None:
-        self._agent = CheckedAgent(target, profile, limit)
+        self._agent = CheckedAgent(target, profile)
+        self._limit = limit
         self._selection = selection or RuleSelection()
         self._versions = versions
         self._slots = CaseSlots(jobs)
+        self._jobs = jobs
         self._on_case = on_case
         self._cases = cases
         self._info: Json = {}
@@ -72,7 +76,7 @@ class AgentCheck:
         await self._agent.prepare()
         try:
             versions = tuple(self._versions or await self._supported())
-            self._agent.answers_unknown = await self._answers_unknown(versions[0])
+            self._agent.answers_unknown = await self._ask("unknown-method", versions[0], self._answers_unknown)
             results = await self._run_cases(versions)
         finally:
             await self._agent.aclose()
@@ -93,31 +97,38 @@ class AgentCheck:
 
     async def _supported(self) -> list[int]:
         """Return the versions that the agent supports, found by asking for each."""
-        found: list[int] = []
-        for version in VERSIONS:
-            with tempfile.TemporaryDirectory(prefix="duologue-check-") as folder:
-                run = AgentRun("versions", (), version, self._agent, Path(folder))
-                try:
-                    async with run.connect() as agent:
-                        self._info = agent.result.get("agentInfo") or agent.result.get("info") or self._info
-                        found.append(version)
-                except (CaseSkipped, PeerFailed):
-                    continue
-        return found or [1]
+        return [version for version in VERSIONS if await self._ask("versions", version, self._is_version)] or [1]
 
-    async def _answers_unknown(self, version: int) -> bool:
-        """Return whether the agent answers requests of unknown methods; other cases need one that is answered."""
-        with tempfile.TemporaryDirectory(prefix="duologue-check-") as folder:
-            run = AgentRun("unknown-method", (), version, self._agent, Path(folder))
-            try:
-                async with run.connect() as agent:
-                    try:
-                        await agent.peer.barrier()
-                    except PeerFailed:
-                        return agent.peer.ended.is_set()
-            except (CaseSkipped, PeerFailed):
-                return True
+    async def _is_version(self, run: AgentRun) -> bool:
+        try:
+            async with run.connect() as agent:
+                self._info = agent.result.get("agentInfo") or agent.result.get("info") or self._info
+        except (CaseSkipped, PeerFailed):
+            return False
         return True
+
+    async def _answers_unknown(self, run: AgentRun) -> bool:
+        """Return whether the agent answers requests of unknown methods; other cases need one that is answered."""
+        try:
+            async with run.connect() as agent:
+                try:
+                    await agent.peer.barrier()
+                except PeerFailed:
+                    return agent.peer.ended.is_set()
+        except (CaseSkipped, PeerFailed):
+            return True
+        return True
+
+    async def _ask(self, name: str, version: int, ask: Callable[[AgentRun], Awaitable[bool]]) -> bool:
+        """Find out something about the agent that cases depend on; ask again if the first wait took too long."""
+        answer = False
+        for is_repeated in (False, True):
+            limit = WaitLimit(self._limit, is_repeated=is_repeated)
+            with tempfile.TemporaryDirectory(prefix="duologue-check-") as folder:
+                answer = await ask(AgentRun(name, (), version, self._agent, Path(folder), limit))
+            if not limit.is_exceeded:
+                break
+        return answer
 
     async def _run_cases(self, versions: Sequence[int]) -> list[CaseResult]:
         chosen = [
@@ -126,15 +137,25 @@ class AgentCheck:
             for each in self._cases
             if version in each.versions and self._selection.wants(each.rules)
         ]
-        return list(await asyncio.gather(*(self._run_case(each, version) for each, version in chosen)))
+        results = list(await asyncio.gather(*(self._run_case(*each, self._slots) for each in chosen)))
+        slots = CaseSlots(1, MOST_WAITING if self._jobs > 1 else 0)
+        cut_off = [index for index, each in enumerate(results) if each.has_timed_out]
+        repeated = await asyncio.gather(*(self._run_case(*chosen[index], slots, is_repeated=True) for index in cut_off))
+        for index, result in zip(cut_off, repeated, strict=True):
+            results[index] = result
+        return results
 
-    async def _run_case(self, case: CheckCase[AgentRun], version: int) -> CaseResult:
-        async with self._slots.take() as slot:
-            began = time.monotonic()
+    async def _run_case(
+        self, case: CheckCase[AgentRun], version: int, slots: CaseSlots, *, is_repeated: bool = False
+    ) -> CaseResult:
+        async with slots.take() as slot:
+            began, limit = time.monotonic(), WaitLimit(self._limit, is_repeated=is_repeated)
             with tempfile.TemporaryDirectory(prefix="duologue-check-") as folder:
-                run = AgentRun(case.name, case.rules, version, self._agent, Path(folder), slot.release)
-                errors = await run_case(case, run, self._agent.transport, self._agent.limit)
+                run = AgentRun(case.name, case.rules, version, self._agent, Path(folder), limit, slot.release)
+                errors = await run_case(case, run, self._agent.transport)
             result = make_result(case, run, "agent", self._selection, errors, run.stderr)
             result.seconds = round(time.monotonic() - began, 3)
-            self._on_case(result)
+            result.is_repeated = is_repeated
+            if is_repeated or not result.has_timed_out:
+                self._on_case(result)
             return result

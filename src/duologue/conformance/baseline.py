@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from duologue.conformance.report import Report
 from duologue.conformance.verdicts import RuleResult, RuleVerdict
+from duologue.trace.rules.catalogue import CATALOGUE
 
 FORMAT = 1
 """Version of the file format; newer files are rejected."""
@@ -27,6 +28,11 @@ class KnownFailure(Struct, frozen=True, forbid_unknown_fields=True):
     rule: int
     version: int | None = None
     reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """The rule, and the version if there is one."""
+        return str(self.rule) if self.version is None else f"{self.rule}/{self.version}"
 
     def covers(self, result: RuleResult) -> bool:
         """Return True if this entry is about a result."""
@@ -62,7 +68,7 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def apply_baseline(report: Report, baseline: Baseline) -> None:
-    """Mark the failures of a report that are known, and list the known ones that are fixed."""
+    """Mark the failures of a report that are known; list the known ones that are fixed, and those it did not judge."""
     results: list[RuleResult] = []
     fixed: list[str] = []
     for result in report.results:
@@ -73,6 +79,25 @@ def apply_baseline(report: Report, baseline: Baseline) -> None:
         results.append(msgspec.structs.replace(result, is_known=is_known))
     report.results = results
     report.fixed = fixed
+    reasons = ((each, _unjudged(each, report)) for each in baseline.known)
+    report.unjudged = [f"{each.name} ({reason})" for each, reason in reasons if reason]
+
+
+def _unjudged(known: KnownFailure, report: Report) -> str:
+    """Say why a check did not judge what an entry is about; empty if it did, or the user left the rule out."""
+    rule = CATALOGUE.get(known.rule)
+    if rule is None:
+        return "there is no such rule"
+    if rule.binds not in (report.side, "both"):
+        return f"it binds the {rule.binds}"
+    if known.version is not None and known.version not in rule.versions:
+        return f"it is no rule of version {known.version}"
+    if known.version is not None and known.version not in report.versions:
+        return f"version {known.version} was not checked"
+    verdicts = {each.verdict for each in report.results if known.covers(each)}
+    if verdicts.intersection((RuleVerdict.FAIL, RuleVerdict.PASS)):
+        return ""
+    return " and ".join(sorted(verdicts))
 
 
 def baseline_of(report: Report) -> str:

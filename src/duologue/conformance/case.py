@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from duologue.conformance.raw_peer import PeerFailed, ReceivedMessage
 from duologue.conformance.verdicts import Judgement, RuleVerdict
+from duologue.conformance.wait_limit import WaitLimit
 from duologue.conformance.wire_log import WireLog
 
 CaseTransport: TypeAlias = Literal["stdio", "websocket", "http", "memory"]
@@ -75,12 +76,14 @@ class CaseRun:
         name: Name of the case.
         rules: Numbers of the rules that it judges.
         version: Version of the protocol.
+        limit: The limit of each of its waits.
     """
 
-    def __init__(self, name: str, rules: tuple[int, ...], version: int) -> None:
+    def __init__(self, name: str, rules: tuple[int, ...], version: int, limit: WaitLimit) -> None:
         self.name = name
         self.rules = rules
         self.version = version
+        self.limit = limit
         self.log = WireLog()
         self.judgements: list[Judgement] = []
 

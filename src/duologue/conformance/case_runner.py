@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import traceback
 from typing import TypeVar
 
@@ -19,8 +18,14 @@ CASE_FACTOR = 10
 Run = TypeVar("Run", bound=CaseRun)
 
 
-async def run_case(case: CheckCase[Run], run: Run, transport: CaseTransport, limit: float) -> list[str]:
+async def run_case(case: CheckCase[Run], run: Run, transport: CaseTransport, longest: float | None = None) -> list[str]:
     """Run a case so that each of its rules has a judgement; return what the checker did wrong.
+
+    Args:
+        case: The case.
+        run: Collects what it finds.
+        transport: How the peer is reached.
+        longest: Seconds that the whole case may take, if it is not ten times the limit of a single wait.
 
     Raises:
         StartError: The peer cannot be started.
@@ -29,8 +34,9 @@ async def run_case(case: CheckCase[Run], run: Run, transport: CaseTransport, lim
         run.conclude(RuleVerdict.SKIPPED, f"the rule is not about {transport}")
         return []
     reason = "the case did not get that far"
+    seconds = CASE_FACTOR * run.limit.seconds if longest is None else longest
     try:
-        async with asyncio.timeout(CASE_FACTOR * limit):
+        async with run.limit.bound(seconds):
             await case.run(run)
     except CaseEnded:
         pass
@@ -41,7 +47,7 @@ async def run_case(case: CheckCase[Run], run: Run, transport: CaseTransport, lim
     except (NotProvoked, PeerFailed) as error:
         reason = str(error)
     except TimeoutError:
-        reason = f"the case took longer than {CASE_FACTOR * limit:g} s"
+        reason = f"the case took longer than {seconds:g} s"
     except Exception:
         return [traceback.format_exc(limit=-3)]
     run.conclude(RuleVerdict.NOT_OBSERVED, reason)
@@ -63,4 +69,5 @@ def make_result(
         wire=run.log.frames,
         stderr=stderr,
         harness_errors=errors,
+        has_timed_out=run.limit.is_exceeded,
     )

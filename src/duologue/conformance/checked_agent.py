@@ -15,6 +15,7 @@ from duologue.conformance.case import CaseRun, CaseTransport, NotProvoked
 from duologue.conformance.client_services import ClientServices
 from duologue.conformance.profile import Act, Profile
 from duologue.conformance.raw_peer import Json, PeerFailed, RawPeer, ReceivedMessage
+from duologue.conformance.wait_limit import WaitLimit
 from duologue.transports.base import Transport
 
 LONGEST = 300
@@ -31,16 +32,14 @@ class CheckedAgent:
     Args:
         target: A command, a URL, an agent object or anything else that `duologue.connect` accepts.
         profile: How to bring it to do things.
-        limit: Seconds that any single wait for it may take.
 
     Attributes:
         answers_unknown: False if it leaves requests of unknown methods without a response, as no agent should.
     """
 
-    def __init__(self, target: Target, profile: Profile, limit: float) -> None:
+    def __init__(self, target: Target, profile: Profile) -> None:
         self._target = AgentTarget(target, env=profile.env)
         self.profile = profile
-        self.limit = limit
         self.answers_unknown = True
 
     @property
@@ -85,6 +84,7 @@ class AgentRun(CaseRun):
         version: Version of the protocol.
         agent: The agent.
         directory: An empty directory for this run.
+        limit: The limit of each wait for the agent.
         on_long_wait: Called when the agent has kept the case waiting for some seconds.
     """
 
@@ -95,9 +95,10 @@ class AgentRun(CaseRun):
         version: int,
         agent: CheckedAgent,
         directory: Path,
+        limit: WaitLimit,
         on_long_wait: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__(name, rules, version)
+        super().__init__(name, rules, version, limit)
         self.agent = agent
         self.directory = directory
         self.stderr = ""
@@ -114,7 +115,7 @@ class AgentRun(CaseRun):
             initialize: False to leave that to the case.
         """
         transport = self.agent.open()
-        peer = RawPeer(transport, self.log.connect(), "to_agent", self.agent.limit)
+        peer = RawPeer(transport, self.log.connect(), "to_agent", self.limit)
         peer.on_long_wait = self._on_long_wait
         try:
             async with peer:

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from duologue.conformance.wait_limit import WaitLimit
 from duologue.conformance.wire_log import ConnectionLog
 from duologue.errors import ConnectionLost, DuologueError, MessageTooLarge
 from duologue.recording.format import FrameDirection
@@ -27,8 +28,6 @@ Responder: TypeAlias = "Callable[[ReceivedMessage], Awaitable[Json | None]]"
 MAX_MESSAGES = 100_000
 """Messages of a peer that a connection accepts."""
 END_SECONDS = 5.0
-LONG_SECONDS = 3.0
-"""A single wait that takes longer is no work of the checker; no verdict depends on it."""
 FIRST_ID = 1000
 """Requests are numbered from here, so that their ids differ from those that a peer counts from 0 or 1."""
 PILE_UP_SECONDS, PILE_UP_STEPS = 1.0, 50
@@ -117,7 +116,7 @@ class RawPeer:
         transport: The connection; it is entered and closed with this object.
         log: Where every message goes.
         receiver: Who receives what is sent here.
-        limit: Seconds that any single wait for the peer may take.
+        limit: The limit of any single wait for the peer.
 
     Attributes:
         received: Every message of the peer, in order.
@@ -128,7 +127,7 @@ class RawPeer:
         on_long_wait: Called when a single wait has taken some seconds.
     """
 
-    def __init__(self, transport: Transport, log: ConnectionLog, receiver: FrameDirection, limit: float) -> None:
+    def __init__(self, transport: Transport, log: ConnectionLog, receiver: FrameDirection, limit: WaitLimit) -> None:
         self.transport = transport
         self.received: list[ReceivedMessage] = []
         self.responders: dict[str, Responder] = {}
@@ -293,10 +292,10 @@ class RawPeer:
         Raises:
             PeerFailed: There is none in time, or the peer disconnects before.
         """
-        limit = self.limit if seconds is None else seconds
-        timer = asyncio.get_running_loop().call_later(LONG_SECONDS, self.on_long_wait)
+        limit = self.limit.seconds if seconds is None else seconds
+        timer = asyncio.get_running_loop().call_later(self.limit.long_seconds, self.on_long_wait)
         try:
-            async with asyncio.timeout(limit):
+            async with self.limit.bound(limit):
                 return await self._first(matches, what, after)
         except TimeoutError:
             raise PeerFailed(f"no response to {what} within {limit:g} s") from None
@@ -314,15 +313,6 @@ class RawPeer:
             async with self._arrived:
                 if position >= len(self.received) and not self.ended.is_set():
                     await self._arrived.wait()
-
-    async def disconnected(self) -> bool:
-        """Wait until the peer disconnects; return False if it does not in time."""
-        try:
-            async with asyncio.timeout(self.limit):
-                await self.ended.wait()
-        except TimeoutError:
-            return False
-        return True
 
     def pause_reading(self) -> None:
         """Stop taking messages from the transport, as a slow client does."""

@@ -29,6 +29,7 @@ class Report(Struct, kw_only=True):
         results: The result of each rule in each version.
         cases: The cases with their messages.
         fixed: Rules of the baseline that no longer fail, as `number/version`.
+        unjudged: Entries of the baseline about which this check says nothing, each with the reason.
         format: Version of this structure as JSON.
     """
 
@@ -44,6 +45,7 @@ class Report(Struct, kw_only=True):
     results: list[RuleResult] = []
     cases: list[CaseResult] = []
     fixed: list[str] = []
+    unjudged: list[str] = []
     format: int = FORMAT
 
     @property

@@ -15,11 +15,12 @@ class CaseSlots:
 
     Args:
         count: Cases that may work at the same time.
+        most_waiting: Cases that may wait without a slot; by default `MOST_WAITING` for each slot after the first.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, most_waiting: int | None = None) -> None:
         self._free = asyncio.Semaphore(count)
-        self._may_wait = MOST_WAITING * (count - 1)
+        self._may_wait = MOST_WAITING * (count - 1) if most_waiting is None else most_waiting
 
     @contextlib.asynccontextmanager
     async def take(self) -> AsyncGenerator[CaseSlot]:

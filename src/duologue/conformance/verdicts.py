@@ -57,6 +57,8 @@ class CaseResult(Struct, kw_only=True):
         stderr: The end of what the agent wrote to stderr.
         seconds: How long it took.
         harness_errors: What the checker itself did wrong; a check with such an error proves nothing.
+        has_timed_out: True if a wait for the peer took longer than its limit.
+        is_repeated: True if the case was run again, alone and with more time, because of such a wait.
     """
 
     case: str
@@ -67,6 +69,8 @@ class CaseResult(Struct, kw_only=True):
     stderr: str = ""
     seconds: float = 0.0
     harness_errors: list[str] = []
+    has_timed_out: bool = False
+    is_repeated: bool = False
 
 
 class RuleResult(Struct, frozen=True, kw_only=True):

@@ -17,6 +17,8 @@ KNOWN = FOLDER / "known"
 SUITE = "the agent of this project's interop suite"
 JOBS = 3
 """Cases at the same time."""
+SECONDS = 10.0
+"""Limit of a single wait; a case that waits longer is repeated with more time."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class SdkAgent:
         """
         process = self.start()
         target = {"command": process.command[0], "args": process.command[1:], "env": dict(process.variables)}
-        check = AgentCheck(target, profile=read_profile(self.profile), versions=self.versions, jobs=JOBS)
+        profile = read_profile(self.profile)
+        check = AgentCheck(target, profile=profile, versions=self.versions, jobs=JOBS, limit=SECONDS)
         report = await check.run()
         apply_baseline(report, self.known)
         return report

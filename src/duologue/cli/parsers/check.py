@@ -89,5 +89,9 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--write-baseline", metavar="FILE", help="write the failures of this check as a baseline")
     output.add_argument("--verbose", action="store_true", help="list every rule, not only the broken ones")
     limits = parser.add_argument_group("limits")
-    add_seconds(limits, "--timeout", "limit of any single wait for the other side (default: 30)")
+    add_seconds(
+        limits,
+        "--timeout",
+        "limit of any single wait; a case that waits longer is repeated with three times as much (default: 30)",
+    )
     limits.add_argument("-j", "--jobs", type=int, default=2, metavar="N", help="cases at the same time (default: 2)")

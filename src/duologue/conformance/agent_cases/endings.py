@@ -33,7 +33,7 @@ async def end_of_input(run: AgentRun) -> None:
 async def _process_started(run: AgentRun, transport: RawProcessTransport, started: DrivenTurn) -> None:
     """Wait until the agent has started a process for a turn."""
     try:
-        async with asyncio.timeout(run.agent.limit):
+        async with run.limit.bound():
             while not descendants(transport.pid or 0):
                 if started.has_ended:
                     raise NotProvoked("the agent started no process")
@@ -44,17 +44,17 @@ async def _process_started(run: AgentRun, transport: RawProcessTransport, starte
 
 async def _expect_exit(run: AgentRun, transport: RawProcessTransport) -> None:
     try:
-        async with asyncio.timeout(run.agent.limit):
+        async with run.limit.bound():
             await transport.exited()
     except TimeoutError:
-        run.expect(183, False, f"the agent still runs {run.agent.limit:g} s after the end of its stdin")
+        run.expect(183, False, f"the agent still runs {run.limit.seconds:g} s after the end of its stdin")
         raise CaseEnded from None
     run.expect(183, True, "")
 
 
 async def _expect_none_left(run: AgentRun, transport: RawProcessTransport) -> None:
     try:
-        async with asyncio.timeout(run.agent.limit):
+        async with run.limit.bound():
             while transport.left_behind():  # noqa: ASYNC110 - the system reports only the end of one's own children
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:

@@ -66,7 +66,7 @@ async def elicitation_form(run: ClientCaseRun) -> None:
             answer = await turn.peer.wait_for(
                 lambda each: each.is_response and each.message["id"] == id_,
                 "elicitation/create",
-                seconds=None if run.is_interactive else min(run.limit, QUESTION_SECONDS),
+                seconds=None if run.is_interactive else run.limit.at_most(QUESTION_SECONDS),
             )
         except PeerFailed as error:
             run.conclude(RuleVerdict.NOT_OBSERVED, f"{error}; let the client accept the form")

@@ -140,7 +140,7 @@ async def _login(run: ClientCaseRun, agent: PlayedAgent) -> Json | None:
     endpoint = run.endpoint
     if not isinstance(endpoint, StdioEndpoint):
         raise NotProvoked("only a client that starts the agent can run its login")
-    return await first_event(endpoint.logins.get(), run.ended(agent.peer), run.login_timeout)
+    return await first_event(endpoint.logins.get(), run.ended(agent.peer), run.limit, run.login_timeout)
 
 
 CASES: tuple[CheckCase[ClientCaseRun], ...] = (

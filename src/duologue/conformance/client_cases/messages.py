@@ -125,7 +125,7 @@ async def _expect_error(run: ClientCaseRun, turn: CheckedTurn, rule: int, code: 
         answer = await peer.wait_for(
             lambda each: each.is_response and each.message["id"] is None and each not in known,
             what,
-            seconds=min(GRACE_SECONDS, peer.limit),
+            seconds=peer.limit.at_most(GRACE_SECONDS),
         )
     except PeerFailed:
         if peer.ended.is_set():

@@ -47,7 +47,7 @@ async def _ask(run: ClientCaseRun, turn: CheckedTurn) -> None:
         answer = await turn.peer.wait_for(
             lambda each: each.is_response and each.message["id"] == id_,
             "session/request_permission",
-            seconds=None if run.is_interactive else min(run.limit, QUESTION_SECONDS),
+            seconds=None if run.is_interactive else run.limit.at_most(QUESTION_SECONDS),
         )
     except PeerFailed as error:
         run.facts.answers_permission = False

@@ -15,6 +15,7 @@ from duologue.conformance.client_side.checked_client import ClientCaseRun
 from duologue.conformance.client_side.played_turn import CheckedTurn
 from duologue.conformance.raw_peer import PeerFailed, ReceivedMessage
 from duologue.conformance.verdicts import RuleVerdict
+from duologue.conformance.wait_limit import WaitLimit
 
 EXIT_CODE = 3
 BYTE_LIMIT = 51
@@ -65,7 +66,7 @@ class PlayedTerminal:
             PeerFailed: There is none in time.
         """
         try:
-            async with asyncio.timeout(self._turn.peer.limit):
+            async with self._turn.peer.limit.bound():
                 while True:
                     answer = await self.ask("output")
                     if answer.error or text in str(answer.result.get("output")):
@@ -171,12 +172,13 @@ async def _judge_released(run: ClientCaseRun, terminal: PlayedTerminal) -> None:
     run.expect(111, not released.error and after.code == NOT_FOUND, message, released, after)
 
 
-async def _is_gone(pid: int, limit: float) -> bool:
-    deadline = asyncio.get_running_loop().time() + limit
+async def _is_gone(pid: int, limit: WaitLimit) -> bool:
     # Polled, because the system tells only its parent about the end of a process.
-    while (is_running := _runs(pid)) and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110 - not a child of this process
-        await asyncio.sleep(POLL_SECONDS)
-    return not is_running
+    with contextlib.suppress(TimeoutError):
+        async with limit.bound():
+            while _runs(pid):  # noqa: ASYNC110 - not a child of this process
+                await asyncio.sleep(POLL_SECONDS)
+    return not _runs(pid)
 
 
 def _runs(pid: int) -> bool:

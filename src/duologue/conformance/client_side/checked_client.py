@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from duologue.conformance.client_side.played_agent import PlayedAgent
 from duologue.conformance.client_side.played_turn import CheckedTurn
 from duologue.conformance.client_side.shared_connection import SharedConnection
 from duologue.conformance.raw_peer import Json, PeerFailed, RawPeer, ReceivedMessage
+from duologue.conformance.wait_limit import WaitLimit
 from duologue.transports.base import Transport
 
 USER_SECONDS = 3600.0
@@ -58,7 +58,7 @@ class ClientCaseRun(CaseRun):
         start: How the client is started.
         endpoint: Where its connections arrive.
         directory: Its working directory.
-        limit: Seconds that any single wait for it may take.
+        limit: The limit of any single wait for it.
         facts: What is known of the client in this version.
         shared: The connection of a person's client that cases share.
 
@@ -76,24 +76,24 @@ class ClientCaseRun(CaseRun):
         start: ClientStart,
         endpoint: Endpoint,
         directory: Path,
-        limit: float,
+        limit: WaitLimit,
         facts: ClientFacts | None = None,
         shared: SharedConnection | None = None,
     ) -> None:
-        super().__init__(name, rules, version)
+        super().__init__(name, rules, version, limit)
         self.endpoint = endpoint
         self.directory = directory
-        self.limit = max(limit, ANSWER_SECONDS) if start.is_interactive else limit
         self.facts = facts or ClientFacts()
         self.client: RunningClient | None = None
         self.stderr = ""
         self._start = start
         self._shared = shared
+        self._has_left = False
 
     @property
     def _start_timeout(self) -> float:
         """Seconds to wait for what a person or a starting program does."""
-        return USER_SECONDS if self._start.is_interactive else self.limit
+        return USER_SECONDS if self._start.is_interactive else self.limit.seconds
 
     @property
     def is_interactive(self) -> bool:
@@ -173,7 +173,7 @@ class ClientCaseRun(CaseRun):
                     return
 
     async def _accept(self, client: RunningClient) -> Transport:
-        transport = await first_event(self.endpoint.next(), client.exited(), self._start_timeout)
+        transport = await first_event(self.endpoint.next(), client.exited(), self.limit, self._start_timeout)
         if transport is not None:
             return transport
         if client.exit_code is not None:
@@ -197,21 +197,25 @@ class ClientCaseRun(CaseRun):
         return True
 
     async def _finish(self, peer: RawPeer) -> None:
-        """Let a client whose work is done end its connection."""
+        """Let a client whose work is done end its connection; one that stays connected breaks no rule."""
         if not self._start.is_interactive:
-            await self.ended(peer)
+            self._has_left = await self._ended(peer, WaitLimit(self.limit.seconds))
 
     async def _exit(self, client: RunningClient) -> None:
         """Let a client whose connection has ended exit."""
         if not self._start.is_interactive:
+            limit = self.limit if self._has_left else WaitLimit(self.limit.seconds)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.limit):
+                async with limit.bound():
                     await client.exited()
 
     async def ended(self, peer: RawPeer) -> bool:
         """Wait until the client has disconnected or exited; return False if it does not in time."""
+        return await self._ended(peer, self.limit)
+
+    async def _ended(self, peer: RawPeer, limit: WaitLimit) -> bool:
         assert self.client is not None
-        has_left = await first_event(peer.ended.wait(), self.client.exited(), self.limit)
+        has_left = await first_event(peer.ended.wait(), self.client.exited(), limit)
         return bool(has_left) or peer.ended.is_set() or self.client.exit_code is not None
 
     # Turns

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from duologue.conformance.case import CheckCase
-from duologue.conformance.case_runner import make_result, run_case
+from duologue.conformance.case_runner import CASE_FACTOR, make_result, run_case
 from duologue.conformance.client_cases.table import CASES
-from duologue.conformance.client_side.checked_client import USER_SECONDS, ClientCaseRun, ClientFacts
+from duologue.conformance.client_side.checked_client import ANSWER_SECONDS, USER_SECONDS, ClientCaseRun, ClientFacts
 from duologue.conformance.client_side.client_start import ClientStart
 from duologue.conformance.client_side.endpoints import Endpoint, StdioEndpoint
 from duologue.conformance.client_side.shared_connection import SharedConnection
@@ -22,6 +22,7 @@ from duologue.conformance.raw_peer import Json
 from duologue.conformance.report import Report
 from duologue.conformance.rule_selection import RuleSelection
 from duologue.conformance.verdicts import CaseResult, RuleVerdict, combine
+from duologue.conformance.wait_limit import WaitLimit
 
 SECONDS = 30.0
 """Limit of any single wait for the client."""
@@ -39,7 +40,8 @@ class ClientCheck:
         selection: The rules to judge.
         versions: Versions of the protocol to play.
         url: Serve the agent at a URL of this scheme, instead of as a command.
-        limit: Seconds that any single wait for the client may take.
+        limit: Seconds that any single wait for the client may take. A case that had to wait longer is repeated at the
+            end, alone and with three times the limit, because the machine may have been busy: the second run decides.
         jobs: Cases at the same time.
         on_case: Called with each result as it is there.
         on_address: Called with the endpoint that a person gives to the client.
@@ -113,18 +115,31 @@ class ClientCheck:
 
     async def _run_version(self, version: int) -> None:
         first, *others = self._wanted(version)
-        await self._run_alone(first, version)
+        await self._run_separately(first, version)
+        if self._has_timed_out(first, version):  # before the others, which depend on what it finds out
+            self._facts[version] = ClientFacts()
+            await self._run_separately(first, version, is_repeated=True)
         async with asyncio.TaskGroup() as group:
             for each in others:
-                group.create_task(self._run_alone(each, version))
+                group.create_task(self._run_separately(each, version))
+        for each in others:
+            if self._has_timed_out(each, version):
+                await self._run_separately(each, version, is_repeated=True)
 
-    async def _run_alone(self, numbered: _Numbered, version: int) -> None:
+    def _has_timed_out(self, numbered: _Numbered, version: int) -> bool:
+        return self._results[(version, numbered[0])].has_timed_out
+
+    async def _run_separately(self, numbered: _Numbered, version: int, *, is_repeated: bool = False) -> None:
         """Run a case with an endpoint of its own."""
+        limit = WaitLimit(self._limit, is_repeated=is_repeated)
         async with self._jobs:
             with tempfile.TemporaryDirectory(prefix="duologue-check-") as folder:
                 (Path(folder) / "work").mkdir()
                 async with self._endpoint(Path(folder)) as endpoint:
-                    await self._run_case(numbered, version, endpoint, Path(folder) / "work")
+                    result = await self._run_case(numbered, version, endpoint, Path(folder) / "work", limit)
+        result.is_repeated = is_repeated
+        if is_repeated or not result.has_timed_out:
+            self._on_case(result)
 
     async def _run_interactively(self) -> None:
         """Run one case after the other at the same address, which the person has given to the client."""
@@ -135,7 +150,8 @@ class ClientCheck:
                 try:
                     for version in self._versions:
                         for each in self._wanted(version):
-                            await self._run_case(each, version, endpoint, Path(folder), shared)
+                            limit = WaitLimit(max(self._limit, ANSWER_SECONDS))
+                            self._on_case(await self._run_case(each, version, endpoint, Path(folder), limit, shared))
                 finally:
                     await shared.aclose()
 
@@ -156,8 +172,9 @@ class ClientCheck:
         version: int,
         endpoint: Endpoint,
         directory: Path,
+        limit: WaitLimit,
         shared: SharedConnection | None = None,
-    ) -> None:
+    ) -> CaseResult:
         began, facts, (number, case) = time.monotonic(), self._facts[version], numbered
         run = ClientCaseRun(
             case.name,
@@ -166,7 +183,7 @@ class ClientCheck:
             start=self._client,
             endpoint=endpoint,
             directory=directory,
-            limit=self._limit,
+            limit=limit,
             facts=facts,
             shared=shared,
         )
@@ -174,9 +191,9 @@ class ClientCheck:
         if facts.problem:
             run.conclude(RuleVerdict.NOT_OBSERVED if facts.is_supported else RuleVerdict.SKIPPED, facts.problem)
         else:
-            limit = self._limit if shared is None else USER_SECONDS
-            errors = await run_case(case, run, endpoint.transport, limit)
+            longest = None if shared is None else CASE_FACTOR * USER_SECONDS
+            errors = await run_case(case, run, endpoint.transport, longest)
         result = make_result(case, run, "client", self._selection, errors, run.stderr)
         result.seconds = round(time.monotonic() - began, 3)
         self._results[(version, number)] = result
-        self._on_case(result)
+        return result

@@ -106,6 +106,8 @@ class ReportedCase(Struct, frozen=True, rename="camel", kw_only=True):
         verdicts: Verdict of each rule that it judged, by number.
         wire: Its messages.
         omitted: Messages that are not listed.
+        is_repeated: True if it was run again, alone and with more time, because a wait took longer than the limit.
+        has_timed_out: True if a wait of this run, the last one, took longer than its limit.
         stderr: The end of what the peer wrote to stderr.
     """
 
@@ -117,6 +119,8 @@ class ReportedCase(Struct, frozen=True, rename="camel", kw_only=True):
     wire: list[ReportedFrame]
     omitted: int = 0
     stderr: str = ""
+    is_repeated: bool = False
+    has_timed_out: bool = False
 
 
 class ReportDocument(Struct, rename="camel", kw_only=True):
@@ -139,6 +143,7 @@ class ReportDocument(Struct, rename="camel", kw_only=True):
         rules: The rules.
         cases: The cases.
         fixed: Entries of the baseline that no longer fail.
+        unjudged: Entries of the baseline about which this check says nothing, with the reason.
         harness_errors: Mistakes of the checker itself.
     """
 
@@ -158,12 +163,29 @@ class ReportDocument(Struct, rename="camel", kw_only=True):
     rules: list[ReportedRule]
     cases: list[ReportedCase]
     fixed: list[str]
+    unjudged: list[str] = []
     harness_errors: list[str]
 
     def failed(self) -> list[ReportedRule]:
         """Return the rules that fail and are not known to, MUST first."""
         found = [row for row in self.rules if row.verdict is RuleVerdict.FAIL and not row.is_known]
         return sorted(found, key=lambda row: (row.level != "MUST", row.number, row.version))
+
+    def notes(self) -> list[str]:
+        """Return sentences about cases that were repeated, and about entries of the baseline that were not judged."""
+        found: list[str] = []
+        repeated = [each for each in self.cases if each.is_repeated]
+        if repeated:
+            names = ", ".join(f"{each.case} (version {each.version})" for each in repeated)
+            again = sum(each.has_timed_out for each in repeated)
+            found.append(
+                f"cases that waited longer than the limit and were repeated alone, with more time, so that the second "
+                f"run decides: {names}; {again or 'none'} of them waited in vain again"
+            )
+        if self.unjudged:
+            listed = ", ".join(self.unjudged)
+            found.append(f"entries of the baseline that this check did not judge: {listed}; remove those that are over")
+        return found
 
     def known(self) -> list[ReportedRule]:
         """Return the failures that the baseline lists."""
@@ -187,6 +209,7 @@ def make_document(report: Report) -> ReportDocument:
         rules=[_rule(redactor, each) for each in report.results],
         cases=[_case(redactor, each) for each in report.cases],
         fixed=report.fixed,
+        unjudged=report.unjudged,
         harness_errors=[_clean(redactor, each) for each in report.harness_errors],
     )
 
@@ -228,6 +251,8 @@ def _case(redactor: Redactor, result: CaseResult) -> ReportedCase:
         wire=[_frame(redactor, frame) for frame in result.wire[:MOST_FRAMES]],
         omitted=max(0, len(result.wire) - MOST_FRAMES),
         stderr=_clean(redactor, result.stderr),
+        is_repeated=result.is_repeated,
+        has_timed_out=result.has_timed_out,
     )
 
 

@@ -70,6 +70,7 @@ def _head(document: ReportDocument) -> list[str]:
         f'<p class="counts">{"".join(counts)}</p>',
         *errors,
         *fixed,
+        *(f'<p class="none">Note: {html_text(each)}.</p>' for each in document.notes()),
     ]
 
 
@@ -114,7 +115,8 @@ def _rule(row: ReportedRule) -> str:
 def _case(case: ReportedCase) -> list[str]:
     worst = RuleVerdict.FAIL if RuleVerdict.FAIL in case.verdicts.values() else RuleVerdict.PASS
     anchor = _anchor(case.case, case.version)
-    facts = f"version {case.version}, {len(case.wire):,} messages, {case.seconds:g} s"
+    repeated = ", repeated" if case.is_repeated else ""
+    facts = f"version {case.version}, {len(case.wire):,} messages, {case.seconds:g} s{repeated}"
     omitted = f'<p class="dim">{case.omitted:,} more messages</p>' if case.omitted else ""
     stderr = f"<p>stderr:</p><pre>{html_text(case.stderr)}</pre>" if case.stderr else ""
     name = f'<span class="verdict {CLASSES[worst]}">{html_text(case.case)}</span>'

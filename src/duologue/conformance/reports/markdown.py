@@ -19,6 +19,8 @@ def to_markdown(document: ReportDocument) -> str:
         lines += ["## Known failures", "", *_table(document.known()), ""]
     if document.fixed:
         lines += ["## Fixed since the baseline", "", ", ".join(document.fixed), ""]
+    if document.notes():
+        lines += ["## Notes", "", *(f"- {markdown_text(each)}" for each in document.notes()), ""]
     if document.harness_errors:
         lines += ["## The checker failed", "", *(f"- {markdown_text(each)}" for each in document.harness_errors), ""]
     unjudged = [row for row in document.rules if row.verdict in (RuleVerdict.SKIPPED, RuleVerdict.NOT_OBSERVED)]
