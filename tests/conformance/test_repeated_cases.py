@@ -92,7 +92,7 @@ async def test_a_case_in_time_is_not_repeated() -> None:
     assert make_document(report).notes() == []
 
 
-async def test_an_agent_that_never_answers_is_asked_twice_and_no_more() -> None:
+async def test_an_agent_that_never_answers_is_asked_twice_only() -> None:
     agent = SlowAgent({1: 0.0}, STUCK)
     report = await check(agent, prompts.turn, versions=[1])
 

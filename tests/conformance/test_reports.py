@@ -152,6 +152,51 @@ def test_a_known_failure_of_another_version_counts() -> None:
     assert [each.rule.number for each in report.failures("MUST")] == [27]
 
 
+@pytest.mark.parametrize(
+    ("known", "reason"),
+    [
+        (KnownFailure(999), "999 (there is no such rule)"),
+        (KnownFailure(28), "28 (it binds the client)"),
+        (KnownFailure(137, version=1), "137/1 (it is no rule of version 1)"),
+        (KnownFailure(26, version=2), "26/2 (version 2 was not checked)"),
+        (KnownFailure(29, version=1), "29/1 (SKIPPED)"),
+        (KnownFailure(33), "33 (NOT OBSERVED)"),
+    ],
+)
+def test_an_entry_of_the_baseline_that_a_check_did_not_judge_is_named(known: KnownFailure, reason: str) -> None:
+    report = sample_report()
+    apply_baseline(report, Baseline(known=(KnownFailure(27), known)))
+    made = make_document(report)
+
+    assert report.unjudged == [reason]
+    [note] = made.notes()
+    assert note == f"entries of the baseline that this check did not judge: {reason}; remove those that are over"
+    assert json.loads(to_json(made))["unjudged"] == [reason]
+    assert reason in to_html(made)
+    assert "## Notes" in to_markdown(made)
+
+
+def test_entries_that_were_judged_or_left_out_by_the_user_are_not_named() -> None:
+    report = sample_report()
+    apply_baseline(report, Baseline(known=(KnownFailure(26), KnownFailure(27, version=1), KnownFailure(34))))
+
+    assert report.unjudged == []
+    assert make_document(report).notes() == []
+
+
+def test_a_repeated_case_is_named_in_every_format_for_people() -> None:
+    report = sample_report()
+    report.cases[0].is_repeated = report.cases[0].has_timed_out = True
+    made = make_document(report)
+
+    [note] = made.notes()
+    assert "version-unsupported (version 1); 1 of them waited in vain again" in note
+    assert "version-unsupported (version 1)" in to_html(made)
+    assert ", repeated</span>" in to_html(made)
+    assert "waited in vain again" in to_markdown(made)
+    assert json.loads(to_json(made))["cases"][0]["isRepeated"] is True
+
+
 def test_a_written_baseline_covers_the_failures_it_was_written_for(tmp_path: Path) -> None:
     file = tmp_path / "known.toml"
     file.write_text(baseline_of(sample_report()), "utf-8")
