@@ -60,6 +60,8 @@ BANNED = {
     r"pictures?|sounds": "image, audio",
 }
 PATTERNS = [(re.compile(rf"\b(?:{words})\b", re.IGNORECASE), remedy) for words, remedy in BANNED.items()]
+ANY_PATTERN = re.compile("|".join(pattern.pattern for pattern, _ in PATTERNS), re.IGNORECASE)
+"""Matches a text in which one of the patterns does: most texts have none, and are searched once."""
 
 # Words that no identifier may contain: `place` bans `place` and `in_place`, not `placeholder`.
 BANNED_NAMES = {
@@ -101,6 +103,7 @@ NOT_IMPERATIVE = re.compile(
     r"(Whether|What|Who|Whose|How|The|An?|It|Its|Is|Are|If|All|One|Nothing|As|This|These|That|Those|Same|Another|There"
     r"|Every|Each|Everything|No|Like|Such|Also|For|In|On|Of|By|With|Without|From|Where|When|Which|Our|Their|We)\b"
 )
+NO_TEXT = {ast.Load, ast.Store, ast.Call, ast.keyword, ast.BinOp, ast.Compare, ast.Return, ast.Await, ast.Subscript}
 NOT_A_NOUN = re.compile(r"(What|Who|Whose|Where|When|Nothing|Is|Are)\b")
 
 
@@ -122,7 +125,7 @@ def findings_in(path: Path) -> Iterator[Finding]:
     if path.suffix == ".md":
         yield from (Finding(shown, line, found) for line, found in _words_in_markdown(text))
         return
-    nodes = list(ast.walk(ast.parse(text)))
+    nodes = [node for node in ast.walk(ast.parse(text)) if not _is_only_used(node)]
     lines = text.splitlines()
     for line, prose in _texts_of(text, nodes):
         if "# not prose" in lines[line - 1]:
@@ -134,17 +137,25 @@ def findings_in(path: Path) -> Iterator[Finding]:
             yield Finding(shown, line, found)
 
 
+def _is_only_used(node: ast.AST) -> bool:
+    """Return True for nodes, among the most frequent ones, that define no name and have no text of their own."""
+    return type(node) in NO_TEXT or isinstance(getattr(node, "ctx", None), ast.Load)
+
+
 def _words_in(text: str) -> Iterator[str]:
+    if ANY_PATTERN.search(text) is None:
+        return
     for pattern, remedy in PATTERNS:
         for found in pattern.finditer(text):
             yield f'"{found[0]}"' + (f" (say: {remedy})" if remedy else "")
 
 
 def _texts_of(text: str, nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
-    """Yield comments and string literals with the line on which each begins."""
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
+    """Yield comments with a banned word, and string literals, with the line on which each begins."""
+    if any("#" in line and ANY_PATTERN.search(line) for line in text.splitlines()):
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.lineno, node.value
