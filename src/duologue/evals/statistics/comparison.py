@@ -9,8 +9,9 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, structs
 
 from duologue.evals.statistics.case_trials import CaseTrials, parse_metric, unit_labels
+from duologue.evals.statistics.distributions import fair_coin_p
 from duologue.evals.statistics.intervals import LEVEL, ROUNDING, Interval, check_unique, interval_of_mean
-from duologue.evals.statistics.libraries import np, stats
+from duologue.evals.statistics.libraries import np
 from duologue.evals.statistics.power import POWER, least_units, minimum_detectable_effect
 from duologue.evals.statistics.resamples import (
     DRAWS,
@@ -230,7 +231,7 @@ def mcnemar_p(only_first: int, only_second: int) -> float:
         only_second: Number of cases that only the second agent passed.
     """
     discordant = only_first + only_second
-    return float(stats.binomtest(only_first, discordant).pvalue) if discordant else 1.0
+    return fair_coin_p(only_first, discordant) if discordant else 1.0
 
 
 def _test(

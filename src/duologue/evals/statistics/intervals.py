@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from duologue.evals.statistics.case_trials import CaseTrials, parse_metric, unit_labels
-from duologue.evals.statistics.libraries import np, stats
+from duologue.evals.statistics.distributions import normal_quantile
+from duologue.evals.statistics.libraries import np
 from duologue.evals.statistics.resamples import DRAWS, bootstrap_interval, sums_of_units
 
 LEVEL = 0.95
@@ -142,14 +143,12 @@ def wilson(passed: float, trials: int, *, level: float = LEVEL) -> Interval:
     """
     if trials < 1 or not 0 <= passed <= trials:
         raise ValueError(f"{passed} of {trials} trials cannot have passed")
-    if float(passed).is_integer():
-        found = stats.binomtest(int(passed), trials).proportion_ci(level, method="wilson")
-        return Interval(low=float(found.low), high=float(found.high), level=level, method="wilson")
-    # scipy has it for whole numbers only; the formula is the same.
-    quantile, share = float(stats.norm.ppf((1 + level) / 2)), passed / trials
+    quantile, share = normal_quantile((1 + level) / 2), passed / trials
     centre, scale = share + quantile**2 / (2 * trials), 1 + quantile**2 / trials
     half = quantile * (share * (1 - share) / trials + quantile**2 / (4 * trials**2)) ** 0.5
-    return Interval(low=(centre - half) / scale, high=(centre + half) / scale, level=level, method="wilson")
+    low = 0.0 if passed == 0 else (centre - half) / scale
+    high = 1.0 if passed == trials else (centre + half) / scale
+    return Interval(low=low, high=high, level=level, method="wilson")
 
 
 def check_unique(cases: Sequence[CaseTrials]) -> None:

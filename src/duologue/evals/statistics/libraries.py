@@ -4,10 +4,10 @@ from __future__ import annotations
 
 try:
     import numpy as np
-    from scipy import stats
+    from scipy import special
 except ImportError as error:
     raise ImportError(
         f"the statistics of evaluations need {error.name}: pip install 'duologue[evals]'", name=error.name
     ) from error
 
-__all__ = ["np", "stats"]
+__all__ = ["np", "special"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, log2
 
+from duologue.evals.statistics.distributions import t_quantile
 from duologue.evals.statistics.intervals import ROUNDING, standard_error
-from duologue.evals.statistics.libraries import stats
 
 POWER = 0.8
 """Probability with which the smallest detectable difference is found."""
@@ -38,10 +38,10 @@ def minimum_detectable_effect(
         return None
     error = standard_error(differences, labels) or 0.0
     error = 0.0 if error < ROUNDING else error
-    quantiles = stats.t.ppf(1 - alpha / 2, units - 1) + stats.t.ppf(power, units - 1)
+    quantiles = t_quantile(1 - alpha / 2, units - 1) + t_quantile(power, units - 1)
     # A spread of 0 has only not been seen: as many units must differ as a test needs.
     smallest = max((abs(each) for each in differences if abs(each) >= ROUNDING), default=1.0) * least / units
-    return max(float(quantiles) * error, smallest if error == 0 else 0.0)
+    return max(quantiles * error, smallest if error == 0 else 0.0)
 
 
 def cases_needed(effect: float, spread: float, *, alpha: float = 0.05, power: float = POWER) -> int:
@@ -60,7 +60,7 @@ def cases_needed(effect: float, spread: float, *, alpha: float = 0.05, power: fl
         raise ValueError("no number of cases shows a difference of 0")
     units = least_units(alpha)
     while units < 1_000_000:
-        quantiles = float(stats.t.ppf(1 - alpha / 2, units - 1) + stats.t.ppf(power, units - 1))
+        quantiles = t_quantile(1 - alpha / 2, units - 1) + t_quantile(power, units - 1)
         needed = ceil((quantiles * spread / effect) ** 2)
         if needed <= units:
             break

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from duologue.evals.statistics.libraries import np, stats
+from duologue.evals.statistics.distributions import normal_probability, t_quantile
+from duologue.evals.statistics.libraries import np
 
 Array: TypeAlias = np.typing.NDArray[np.float64]
 
@@ -54,8 +55,8 @@ def bootstrap_interval(sums: Array, sizes: Array, *, level: float, draws: int, s
 
 def corrected_tail(units: int, level: float) -> float:
     """Return the probability of each tail of resampled means that gives an interval of this level for so many units."""
-    quantile = float(stats.t.ppf((1 + level) / 2, units - 1))
-    return float(stats.norm.cdf(-quantile * float(np.sqrt(units / (units - 1)))))
+    quantile = t_quantile((1 + level) / 2, units - 1)
+    return normal_probability(-quantile * float(np.sqrt(units / (units - 1))))
 
 
 def _resampled_means(sums: Array, sizes: Array, draws: int, seed: int) -> Iterator[Array]:
