@@ -9,9 +9,10 @@ finding without an explanation, or an explanation belongs to no finding.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,35 +20,38 @@ from duologue import __version__
 from duologue.conformance.agent_check import AgentCheck
 from duologue.conformance.baseline import Baseline
 from duologue.conformance.profile import read_profile
-from duologue.conformance.reports.document import (
-    ReportDocument,
-    ReportedFinding,
-    ReportedFrame,
-    ReportedRule,
-    make_document,
-)
+from duologue.conformance.report import Report
+from duologue.conformance.reports.document import ReportDocument, ReportedRule, make_document
 from duologue.conformance.verdicts import RuleVerdict
+from scripts.finding_replay import DIRECTORY, is_reproduced, replay
 from tests.interop.conformance.agents import AGENTS, SUITE, SdkAgent
 from tests.interop.peers import Absent, release
 
 PAGE = Path(__file__).parents[1] / "docs/project/conformance.md"
 OWN = [sys.executable, "-m", "duologue", "agent", "--v2"]
-LONGEST_FRAME = 230
-MOST_FRAMES = 4
+LONGEST_FRAME, LONGEST_SENT = 230, 2000
+MOST_FRAMES = 5
+OF_THE_END = (183, 184)
+"""Rules about what an agent does when its stdin ends."""
+REPLAYED = re.compile(r"/[^\s\"]*/replay-\w+")
 OF_SDK, OF_PROGRAM = "SDK: ", "program: "
 """Beginnings of the reasons in baselines, which say what a finding is due to."""
 HEAD = """# Conformance of other implementations
 
 `make conformance` runs [`duologue check agent`](../how-to/check-your-agent.md) against agents on the SDKs of the
 protocol and writes this page. Some are the examples that the SDKs publish to their registries, the others small agents
-that the interop suite of this project has for each SDK. Every finding was judged from the messages shown,
-and is due to one of two:
+that the interop suite of this project has for each SDK. Every finding is due to one of two:
 
 - **the SDK**: every agent on it does the same, unless its author prevents it;
 - **the program**: the author of the agent could have done otherwise. The agents of the interop suite check little and
   ignore capabilities on purpose, so that clients of every kind can be tried with them.
 
 The interop suite fails if a check finds anything that is not listed here, or no longer finds what is.
+
+Every finding was reproduced without the checker when this page was written: in a checkout of this project, the command
+after `$` starts the agent, the lines after `→` were written to its stdin, each after the answers above it, and those
+after `←` are what it wrote to stdout. Type or paste them to do the same by hand; ids of sessions are made up by the
+agent, `/work` is any directory with a file `notes.txt`, and long lines of the agent are cut.
 """
 PROGRAMS = """An SDK alone stands for the agent of the interop suite on it.
 """
@@ -62,6 +66,8 @@ class CheckedRow:
     document: ReportDocument | None
     known: Baseline
     absence: str = ""
+    name: str = ""
+    replays: dict[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
 
     def failures(self) -> list[tuple[ReportedRule, str]]:
         """Return the rules that fail, each with its explanation."""
@@ -78,13 +84,50 @@ async def _check_own() -> CheckedRow:
     return CheckedRow(f"duologue {__version__}", "`duologue agent`", make_document(report), Baseline())
 
 
-async def _check(agent: SdkAgent) -> CheckedRow:
+async def _check(agent: SdkAgent, done: set[tuple[int, str]]) -> CheckedRow:
+    """Check an agent, and reproduce the findings that are not done yet."""
     sdk, program = f"{agent.sdk.partition('-')[0]} {release(agent.sdk)}", agent.program
     try:
-        document, absence = make_document(await agent.check()), ""
+        report = await agent.check()
     except Absent as reason:
-        document, absence = None, str(reason)
-    return CheckedRow(sdk, program, document, agent.known, absence)
+        return CheckedRow(sdk, program, None, agent.known, str(reason), agent.name)
+    row = CheckedRow(sdk, program, make_document(report), agent.known, name=agent.name)
+    for rule, reason in row.failures():
+        if (rule.number, reason) not in done:
+            done.add((rule.number, reason))
+            row.replays[rule.number, rule.version] = await _reproduce(agent, report, rule)
+    return row
+
+
+async def _reproduce(agent: SdkAgent, report: Report, rule: ReportedRule) -> str:
+    """Return the lines of a reproduction of a finding."""
+    finding = next((each for each in rule.findings if each.frames), rule.findings[0])
+    case = next(each for each in report.cases if (each.case, each.version) == (finding.case, rule.version))
+    last = max(finding.frames, default=len(case.wire))
+    connection = case.wire[last - 1].connection
+    wire = [each for each in case.wire[:last] if each.connection == connection]
+    process = agent.start()
+    made = await replay(process.command, process.variables, wire, ends_input=rule.number in OF_THE_END)
+    if not is_reproduced(made, wire, finding.frames):
+        print(f"not reproduced: {agent.name}: rule {rule.number}", file=sys.stderr)
+    lines = [f"{'→' if to == 'agent' else '←'} {_short(text, to)}" for to, text in _shown(made.lines)]
+    if made.is_running_without_input:
+        lines.append("(its stdin ends, and it goes on)")
+    elif made.exit_code is not None:
+        lines.append(f"(it ends with the exit code {made.exit_code})")
+    elif made.lines[-1][0] == "agent":
+        lines.append("(nothing)")
+    return "\n".join([f"$ python -m scripts.sdk_agent {agent.name}", *lines])
+
+
+def _shown(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return lines without most of the agent's between two that were sent to it."""
+    shown: list[tuple[str, str]] = []
+    for to, group in itertools.groupby(lines, key=lambda each: each[0]):
+        several = list(group)
+        cut = to == "client" and len(several) > MOST_FRAMES
+        shown += [*several[:2], (to, f"({len(several) - 4} more)"), *several[-2:]] if cut else several
+    return shown
 
 
 def _overview(rows: list[CheckedRow]) -> str:
@@ -123,32 +166,21 @@ def _sdk_findings(rows: list[CheckedRow]) -> str:
             by_reason.setdefault(reason.removeprefix(OF_SDK), []).append((row, each))
         for reason, agents in by_reason.items():
             names = ", ".join(dict.fromkeys(row.sdk for row, _ in agents))
-            parts.append(f"**{names}**: {reason}\n\n```\n{_frames(*agents[0])}\n```\n")
+            parts.append(f"**{names}**: {reason}\n\n```\n{_replayed(agents)}\n```\n")
     return "\n".join(parts)
 
 
-def _frames(row: CheckedRow, rule: ReportedRule) -> str:
-    """Return the messages of the first finding that has any, and the message that provoked them."""
-    assert row.document is not None
-    finding = next((each for each in rule.findings if each.frames), rule.findings[0])
-    case = next(each for each in row.document.cases if (each.case, each.version) == (finding.case, rule.version))
-    shown = _shown(finding, case.wire)
-    lines = [f"{'→' if each.to == 'agent' else '←'} {_short(each.text)}" for each in shown]
-    return "\n".join(lines if shown[-1].to == "client" else [*lines, "← (nothing)"])
+def _replayed(agents: list[tuple[CheckedRow, ReportedRule]]) -> str:
+    return next(
+        row.replays[rule.number, rule.version] for row, rule in agents if (rule.number, rule.version) in row.replays
+    )
 
 
-def _shown(finding: ReportedFinding, wire: list[ReportedFrame]) -> list[ReportedFrame]:
-    """Return the messages of a finding, and before them the one that provoked the first of them."""
-    if not finding.frames:
-        return wire[-2:]
-    found = [each for each in wire if each.number in finding.frames][:MOST_FRAMES]
-    before = [each for each in wire if each.number < found[0].number and each.to == "agent"]
-    return [*before[-1:], *found] if found[0].to == "client" else found
-
-
-def _short(text: str) -> str:
-    text = re.sub(r"/[^\s\"]*duologue-check-\w+", "/work", text)
-    return text if len(text) <= LONGEST_FRAME else f"{text[:LONGEST_FRAME]}…"
+def _short(text: str, to: str) -> str:
+    """Return a line with names for directories; lines to the agent stay whole, so that they can be pasted."""
+    text = REPLAYED.sub("/work", DIRECTORY.sub("/work", text))
+    longest = LONGEST_SENT if to == "agent" else LONGEST_FRAME
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def _program_findings(rows: list[CheckedRow]) -> str:
@@ -165,6 +197,17 @@ def _program_findings(rows: list[CheckedRow]) -> str:
     return "\n".join(lines)
 
 
+def _program_replays(rows: list[CheckedRow]) -> str:
+    parts: list[str] = []
+    for number, found in _by_rule(rows, of_sdk=False).items():
+        by_reason: dict[str, list[tuple[CheckedRow, ReportedRule]]] = {}
+        for row, rule, reason in found:
+            by_reason.setdefault(reason.removeprefix(OF_PROGRAM), []).append((row, rule))
+        for reason, agents in by_reason.items():
+            parts.append(f"**{number} {found[0][1].name}**: {reason}\n\n```\n{_replayed(agents)}\n```\n")
+    return "\n".join(parts)
+
+
 def page(rows: list[CheckedRow]) -> str:
     """Return the page."""
     date = datetime.now(UTC).date().isoformat()
@@ -173,16 +216,18 @@ def page(rows: list[CheckedRow]) -> str:
         f"{HEAD}\nWritten on {date} by duologue {__version__} with the rules of the set `{rule_set}`.\n\n"
         f"## Agents\n\nNumbers of rules by verdict, both versions of the protocol added up.\n\n{_overview(rows)}\n\n"
         f"## Findings due to SDKs\n\n{_sdk_findings(rows)}\n"
-        f"## Findings due to programs\n\n{PROGRAMS}\n{_program_findings(rows)}\n"
+        f"## Findings due to programs\n\n{PROGRAMS}\n{_program_findings(rows)}\n\n"
+        f"{_program_replays(rows)}"
     )
 
 
 async def _rows(names: list[str]) -> list[CheckedRow]:
     rows = [] if names else [await _check_own()]
+    done = set[tuple[int, str]]()
     for agent in AGENTS:
         if not names or agent.name in names:
             print(agent.name, file=sys.stderr, flush=True)
-            rows.append(await _check(agent))
+            rows.append(await _check(agent, done))
     return rows
 
 

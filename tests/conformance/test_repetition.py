@@ -1,6 +1,6 @@
 """A check that is repeated has the same verdicts, however busy the machine is.
 
-In the suite twice; a hundred times beside busy processes with
+In the suite twice; a hundred times on a busy machine with
 
     DUOLOGUE_CHAOS_FACTOR=100 pytest tests/conformance/test_repetition.py
 """
