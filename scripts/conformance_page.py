@@ -3,7 +3,7 @@
 python -m scripts.conformance_page [NAME...]
 
 With names, only these agents are run and the page is printed instead of written. The exit code is 1 if an agent has a
-finding without an explanation, or an explanation belongs to no finding.
+finding without an explanation or that cannot be reproduced, or an explanation belongs to no finding.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ PAGE = Path(__file__).parents[1] / "docs/project/conformance.md"
 OWN = [sys.executable, "-m", "duologue", "agent", "--v2"]
 LONGEST_FRAME, LONGEST_SENT = 230, 2000
 MOST_FRAMES = 5
+REPLAYS_AT_ONCE = 3
+NOT_REPRODUCED = "(the finding did not show in this run)"
 OF_THE_END = (183, 184)
 """Rules about what an agent does when its stdin ends."""
 REPLAYED = re.compile(r"/[^\s\"]*/replay-\w+")
@@ -92,10 +94,15 @@ async def _check(agent: SdkAgent, done: set[tuple[int, str]]) -> CheckedRow:
     except Absent as reason:
         return CheckedRow(sdk, program, None, agent.known, str(reason), agent.name)
     row = CheckedRow(sdk, program, make_document(report), agent.known, name=agent.name)
-    for rule, reason in row.failures():
-        if (rule.number, reason) not in done:
-            done.add((rule.number, reason))
+    new = {(rule.number, reason): rule for rule, reason in row.failures() if (rule.number, reason) not in done}
+    done.update(new)
+    at_once = asyncio.Semaphore(REPLAYS_AT_ONCE)
+
+    async def reproduce(rule: ReportedRule) -> None:
+        async with at_once:
             row.replays[rule.number, rule.version] = await _reproduce(agent, report, rule)
+
+    await asyncio.gather(*(reproduce(rule) for rule in new.values()))
     return row
 
 
@@ -108,8 +115,6 @@ async def _reproduce(agent: SdkAgent, report: Report, rule: ReportedRule) -> str
     wire = [each for each in case.wire[:last] if each.connection == connection]
     process = agent.start()
     made = await replay(process.command, process.variables, wire, ends_input=rule.number in OF_THE_END)
-    if not is_reproduced(made, wire, finding.frames):
-        print(f"not reproduced: {agent.name}: rule {rule.number}", file=sys.stderr)
     lines = [f"{'→' if to == 'agent' else '←'} {_short(text, to)}" for to, text in _shown(made.lines)]
     if made.is_running_without_input:
         lines.append("(its stdin ends, and it goes on)")
@@ -117,6 +122,8 @@ async def _reproduce(agent: SdkAgent, report: Report, rule: ReportedRule) -> str
         lines.append(f"(it ends with the exit code {made.exit_code})")
     elif made.lines[-1][0] == "agent":
         lines.append("(nothing)")
+    if not is_reproduced(made, wire, finding.frames):
+        lines.append(NOT_REPRODUCED)
     return "\n".join([f"$ python -m scripts.sdk_agent {agent.name}", *lines])
 
 
@@ -243,10 +250,15 @@ def main() -> int:
     new = [f"{row.sdk} ({row.program}): rule {rule.number}" for row in rows for rule, why in row.failures() if not why]
     for each in new:
         print(f"not explained: {each}", file=sys.stderr)
+    unseen = [
+        f"{row.name}: rule {rule}" for row in rows for (rule, _), text in row.replays.items() if NOT_REPRODUCED in text
+    ]
+    for each in unseen:
+        print(f"not reproduced: {each}", file=sys.stderr)
     stale = [] if names else _stale(rows)
     for each in stale:
         print(f"no longer found in any agent: {each}", file=sys.stderr)
-    return 1 if new or stale else 0
+    return 1 if new or unseen or stale else 0
 
 
 def _stale(rows: list[CheckedRow]) -> list[str]:

@@ -183,8 +183,9 @@ def is_reproduced(made: Replay, wire: Sequence[WireFrame], frames: Sequence[int]
     named = [shape(_decoded(text_of(each))) for each in wire if each.number in frames and each.entry.dir == "to_client"]
     if named:
         return all(each in shown for each in named)
-    sent = [_decoded(text) for to, text in made.lines if to == "agent"]
-    last = next((each for each in reversed(sent) if isinstance(each, dict) and "id" in each), None)
-    answered = {str(each.get("id")) for each in made.received() if isinstance(each, dict) and "method" not in each}
-    is_silent = last is None or str(last["id"]) not in answered
-    return is_silent or made.exit_code is not None or made.is_running_without_input
+    if made.exit_code is not None or made.is_running_without_input:
+        return True
+    last = max(number for number, (to, _) in enumerate(made.lines) if to == "agent")
+    sent, later = _decoded(made.lines[last][1]), [_decoded(text) for _, text in made.lines[last + 1 :]]
+    id_ = sent.get("id") if isinstance(sent, dict) else None
+    return not any(isinstance(each, dict) and "method" not in each and each.get("id") == id_ for each in later)

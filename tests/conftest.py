@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Callable
@@ -61,6 +62,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     carry_fault_ids(items)
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what the collection made from garbage collection: it stays, and every collection would search it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
