@@ -26,6 +26,8 @@ from duologue.conformance.wire_log import WireFrame
 SILENCE_SECONDS = 3.0
 """How long the agent may be silent before it counts as having nothing to add."""
 LONGEST_WAIT = 20.0
+"""How long the agent may take for a message that it sent in the case, too."""
+MOST_LINES = 10_000
 MAX_LINE = 64 << 20
 DIRECTORY = re.compile(r"/[^\s\"]*duologue-check-\w+")
 
@@ -55,7 +57,12 @@ def text_of(frame: WireFrame) -> str:
 
 
 async def replay(
-    command: Sequence[str], variables: Mapping[str, str], wire: Sequence[WireFrame], *, ends_input: bool = False
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    wire: Sequence[WireFrame],
+    *,
+    ends_input: bool = False,
+    silence: float = SILENCE_SECONDS,
 ) -> Replay:
     """Send the messages of one connection to a new process of the agent.
 
@@ -64,6 +71,7 @@ async def replay(
         variables: Variables of its environment.
         wire: The messages of the case, in both directions.
         ends_input: Close stdin after the last one, and see whether the agent ends.
+        silence: Seconds of silence after which the agent has nothing to add.
     """
     with tempfile.TemporaryDirectory(prefix="replay-") as folder:
         (Path(folder) / "notes.txt").write_text(FILE_TEXT, "utf-8")
@@ -77,7 +85,7 @@ async def replay(
             start_new_session=True,
         )
         try:
-            return await _Conversation(process, folder).run(wire, ends_input=ends_input)
+            return await _Conversation(process, folder, silence).run(wire, ends_input=ends_input)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -87,7 +95,8 @@ async def replay(
 class _Conversation:
     """One process, and what was said so far."""
 
-    def __init__(self, process: asyncio.subprocess.Process, folder: str) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, folder: str, silence: float) -> None:
+        self._silence = silence
         self._process = process
         self._folder = folder
         self._replay = Replay()
@@ -100,32 +109,31 @@ class _Conversation:
             if frame.entry.dir == "to_client":
                 self._expected.append(_decoded(text_of(frame)))
                 continue
-            await self._read(len(self._expected))
+            await self._read(LONGEST_WAIT, len(self._expected))
             line = self._adapted(text_of(frame))
             self._replay.lines.append(("agent", line))
             with contextlib.suppress(ConnectionError):
                 self._process.stdin.write(line.encode() + b"\n")
                 await self._process.stdin.drain()
-        await self._read(1 << 30)
+        await self._read(LONGEST_WAIT, len(self._expected))
+        await self._read(self._silence)
         if ends_input:
             self._process.stdin.close()
-            await self._read(1 << 30)
+            await self._read(self._silence)
             self._replay.is_running_without_input = self._process.returncode is None
         self._replay.exit_code = self._process.returncode
         return self._replay
 
-    async def _read(self, count: int) -> None:
-        """Read until there are so many messages, the agent is silent, or it ends."""
+    async def _read(self, silence: float, count: int = MOST_LINES) -> None:
+        """Read until there are so many messages, the agent is silent for so long, or it ends."""
         assert self._process.stdout is not None
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LONGEST_WAIT):
-                while len(self._replay.received()) < count:
-                    async with asyncio.timeout(SILENCE_SECONDS):
-                        line = await self._process.stdout.readline()
-                    if not line:
-                        await asyncio.wait_for(self._process.wait(), SILENCE_SECONDS)
-                        return
-                    self._take(line.decode("utf-8", "replace").rstrip("\r\n"))
+            while len(self._replay.received()) < count:
+                line = await asyncio.wait_for(self._process.stdout.readline(), silence)
+                if not line:
+                    await asyncio.wait_for(self._process.wait(), silence)
+                    return
+                self._take(line.decode("utf-8", "replace").rstrip("\r\n"))
 
     def _take(self, line: str) -> None:
         """Remember a line, and what it has instead of what the same message had in the case."""
