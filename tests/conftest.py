@@ -15,6 +15,8 @@ import pytest
 
 from tests.faults.table import FaultTable, carry_fault_ids
 
+gc.disable()  # until the tests are collected: all that is made by then stays
+
 # Quick enough for every run, and the same in every run on CI. Deadlines would only measure the machine's other work.
 hypothesis.settings.register_profile(
     "default",
@@ -68,6 +70,7 @@ def pytest_collection_finish() -> None:
     """Exempt what the collection made from garbage collection: it stays, and every collection would search it."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
