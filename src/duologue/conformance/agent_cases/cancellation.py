@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from duologue.conformance.agent_cases.prompts import late_updates
 from duologue.conformance.agent_driver import DrivenAgent, DrivenTurn, TurnEnd
 from duologue.conformance.case import CheckCase, NotProvoked, case
@@ -57,6 +59,8 @@ async def cancel_while_asking(run: AgentRun) -> None:
         request = await started.request(PERMISSION)
         agent.cancel(session)
         if run.version == 1:
+            with contextlib.suppress(PeerFailed):  # rule 22 is judged elsewhere
+                await agent.peer.barrier()  # else the answer may overtake the cancellation inside of the agent
             agent.services.release.set()
         else:
             await _withdrawn(run, agent, started, request)
