@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from duologue.inspector import page_reading
+from duologue.inspector import page_reader
 from duologue.inspector.agent_tools import MAX_ANSWER_CHARS, MAX_ITEMS, NOTICE, PART_CHARS, RecordingTools
-from duologue.inspector.page_reading import MOST_PAUSED
+from duologue.inspector.page_reader import MOST_PAUSED
 from duologue.inspector.recording_folder import RecordingFolder
 from duologue.mcp.tool_server.server import ToolServer
 
@@ -314,7 +314,7 @@ def test_only_recordings_of_the_directory_are_opened_and_no_error_names_a_path(
 def test_a_recording_that_takes_too_long_is_read_in_part_and_the_answer_says_so(
     tools: RecordingTools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_reading, "MAX_SECONDS", -1.0)
+    monkeypatch.setattr(page_reader, "MAX_SECONDS", -1.0)
     for answer in (tools.summary("run.acp"), tools.frames("run.acp"), tools.frame("run.acp", 4)):
         assert "incomplete" in answer
 

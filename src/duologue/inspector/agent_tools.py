@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Raw
 
-from duologue.inspector.page_reading import Deadline, FileIdentity, NumberedItem, PageReading, PausedReadings
+from duologue.inspector.page_reader import Deadline, FileIdentity, NumberedItem, PageReading, PausedReadings
 from duologue.inspector.recording_folder import RecordingFolder, open_regular_file
 from duologue.recording.reader import RecordingReader
 from duologue.sanitize import replace_lone_surrogates
