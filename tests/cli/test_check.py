@@ -26,14 +26,15 @@ def test_the_built_in_agent_passes_and_stale_entries_of_a_baseline_are_named(tmp
 
 
 def test_an_agent_that_answers_nothing_is_asked_twice_and_the_report_says_so(tmp_path: Path) -> None:
-    words = ["check", "agent", "--only", "26", "--protocol", "1", "--timeout", "0.3", "--strict"]
+    words = ["check", "agent", "--only", "26,27", "--protocol", "1", "--timeout", "0.3", "--strict"]
     ended = duologue(tmp_path, *words, "--json", "--", *SILENT)
 
     assert ended.returncode == 1, ended.stderr
-    [case] = json.loads(ended.stdout)["cases"]
-    assert (case["isRepeated"], case["hasTimedOut"]) == (True, True)
+    cases = json.loads(ended.stdout)["cases"]
+    assert [(case["isRepeated"], case["hasTimedOut"]) for case in cases] == [(True, True)] * 2
     shown = duologue(tmp_path, *words, "--", *SILENT)
-    assert "the second run decides: version-supported (version 1); 1 of them waited in vain again" in shown.stdout
+    named = "version-supported (version 1), version-unsupported (version 1)"
+    assert f"the second run decides: {named}; 2 of them waited in vain again\n" in shown.stdout
 
 
 def test_a_wrong_rule_version_or_baseline_is_a_wrong_command_line(tmp_path: Path) -> None:

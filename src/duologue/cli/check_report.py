@@ -74,7 +74,7 @@ def write_report(out: SafeOutput, document: ReportDocument, *, is_verbose: bool)
         fixed = ", ".join(document.fixed)
         out.write(f"fixed since the baseline (rule/version): {fixed}; remove them from it\n", Style.GREEN)
     for note in document.notes():
-        out.write(f"note: {escape_line(note)}\n", Style.YELLOW)
+        out.write(f"note: {note}\n", Style.YELLOW)
     _write_summary(out, document)
 
 

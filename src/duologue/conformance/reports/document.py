@@ -179,7 +179,7 @@ class ReportDocument(Struct, rename="camel", kw_only=True):
             names = ", ".join(f"{each.case} (version {each.version})" for each in repeated)
             again = sum(each.has_timed_out for each in repeated)
             found.append(
-                f"cases that waited longer than the limit and were repeated alone, with more time, so that the second "
+                f"cases that waited longer than the limit and were repeated alone with more time, so that the second "
                 f"run decides: {names}; {again or 'none'} of them waited in vain again"
             )
         if self.unjudged:
