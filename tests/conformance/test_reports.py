@@ -170,7 +170,7 @@ def test_an_entry_of_the_baseline_that_a_check_did_not_judge_is_named(known: Kno
 
     assert report.unjudged == [reason]
     [note] = made.notes()
-    assert note == f"entries of the baseline that this check did not judge: {reason}; remove those that are over"
+    assert note == f"entries of the baseline that this check did not judge: {reason}; remove those that no longer apply"
     assert json.loads(to_json(made))["unjudged"] == [reason]
     assert reason in to_html(made)
     assert "## Notes" in to_markdown(made)
