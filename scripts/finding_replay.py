@@ -16,11 +16,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Raw
 
 from duologue.conformance.checked_agent import FILE_TEXT
+from duologue.conformance.raw_peer import Json
 from duologue.conformance.wire_log import WireFrame
 
 SILENCE_SECONDS = 3.0
@@ -46,7 +47,7 @@ class Replay:
     exit_code: int | None = None
     is_running_without_input: bool = False
 
-    def received(self) -> list[Any]:
+    def received(self) -> list[Json]:
         """Return the messages of the agent."""
         return [_decoded(text) for to, text in self.lines if to == "client"]
 
@@ -101,7 +102,7 @@ class _Conversation:
         self._folder = folder
         self._replay = Replay()
         self._replaced: dict[str, str] = {}
-        self._expected: list[Any] = []
+        self._expected: list[Json] = []
 
     async def run(self, wire: Sequence[WireFrame], *, ends_input: bool) -> Replay:
         assert self._process.stdin is not None
@@ -140,7 +141,7 @@ class _Conversation:
         number = len(self._replay.received())
         self._replay.lines.append(("client", line))
         found, expected = _decoded(line), self._expected[number] if number < len(self._expected) else None
-        if isinstance(found, dict) and isinstance(expected, dict):
+        if expected is not None:
             for old, new in ((_session(expected), _session(found)), (_own_id(expected), _own_id(found))):
                 if old and new and old != new:
                     self._replaced[old] = new
@@ -151,34 +152,34 @@ class _Conversation:
         return DIRECTORY.sub(self._folder, line)
 
 
-def _decoded(text: str) -> Any:
+def _decoded(text: str) -> Json:
+    """Return the message on a line; empty if it is none."""
     try:
-        return json.loads(text)
+        return _object(json.loads(text))
     except ValueError:
-        return text
+        return {}
 
 
-def _session(message: dict[str, Any]) -> str:
+def _object(value: Any) -> Json:
+    return cast("Json", value) if isinstance(value, dict) else {}
+
+
+def _session(message: Json) -> str:
     """Return the session that a response names, as JSON."""
-    result = message.get("result")
-    session = result.get("sessionId") if isinstance(result, dict) else None
+    session = _object(message.get("result")).get("sessionId")
     return json.dumps(session) if isinstance(session, str) else ""
 
 
-def _own_id(message: dict[str, Any]) -> str:
+def _own_id(message: Json) -> str:
     """Return the id of a request of the agent, as it stands in a response."""
     return f'"id":{json.dumps(message["id"])},' if "method" in message and "id" in message else ""
 
 
-def shape(message: Any) -> tuple[object, ...]:
+def shape(message: Json) -> tuple[object, ...]:
     """Return what two runs of an agent have in common in a message."""
-    if not isinstance(message, dict):
-        return ("no message",)
-    error, params = message.get("error"), message.get("params")
-    update = params.get("update") if isinstance(params, dict) else None
-    kind = update.get("sessionUpdate") if isinstance(update, dict) else None
+    kind = _object(_object(message.get("params")).get("update")).get("sessionUpdate")
     id_ = None if "method" in message else message.get("id")
-    return message.get("method"), kind, str(id_), error.get("code") if isinstance(error, dict) else None
+    return message.get("method"), kind, str(id_), _object(message.get("error")).get("code")
 
 
 def is_reproduced(made: Replay, wire: Sequence[WireFrame], frames: Sequence[int]) -> bool:
@@ -195,5 +196,4 @@ def is_reproduced(made: Replay, wire: Sequence[WireFrame], frames: Sequence[int]
         return True
     last = max(number for number, (to, _) in enumerate(made.lines) if to == "agent")
     sent, later = _decoded(made.lines[last][1]), [_decoded(text) for _, text in made.lines[last + 1 :]]
-    id_ = sent.get("id") if isinstance(sent, dict) else None
-    return not any(isinstance(each, dict) and "method" not in each and each.get("id") == id_ for each in later)
+    return not any("method" not in each and "id" in each and each["id"] == sent.get("id") for each in later)

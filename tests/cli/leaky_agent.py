@@ -23,8 +23,9 @@ for line in sys.stdin:
         continue
     if not isinstance(message, dict) or "method" not in message or "id" not in message:
         continue
-    prompts += message["method"] == "session/prompt"
-    if message["method"] == "session/prompt" and prompts <= WRITTEN:
+    is_prompt = bool(message["method"] == "session/prompt")
+    prompts += is_prompt
+    if is_prompt and prompts <= WRITTEN:
         sys.stderr.write(Path(sys.argv[2]).read_text("utf-8"))
         sys.stderr.flush()
         sys.stdout.write(Path(sys.argv[1]).read_text("utf-8"))

@@ -174,7 +174,7 @@ class Connection:
         return None
 
     def _notified(self, method: str, params: Any) -> bool | None:
-        if not isinstance(params, dict | list) and self.faulty("notifications without structure refused"):
+        if self.faulty("notifications without structure refused") and not isinstance(params, dict | list):
             self.send({"id": None, "error": {"code": -32600, "message": "params are neither an object nor an array"}})
             return None
         session = params.get("sessionId") if isinstance(params, dict) else None
@@ -192,7 +192,7 @@ class Connection:
                     found.options["cancelled"] = True
                 self._cancel(found)
         elif method == "$/cancel_request":
-            return self._cancel_request(params)
+            return self._cancel_request(params if isinstance(params, dict) else {})
         elif self.faulty("dies of unknown notifications"):
             return False
         elif self.faulty("unknown notifications answered"):
