@@ -23,7 +23,7 @@ for line in sys.stdin:
         continue
     if not isinstance(message, dict) or "method" not in message or "id" not in message:
         continue
-    is_prompt = bool(message["method"] == "session/prompt")
+    is_prompt = cast("str", message["method"]) == "session/prompt"
     prompts += is_prompt
     if is_prompt and prompts <= WRITTEN:
         sys.stderr.write(Path(sys.argv[2]).read_text("utf-8"))

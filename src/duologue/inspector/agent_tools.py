@@ -238,10 +238,8 @@ class RecordingTools:
 
     def _identity(self, name: str) -> FileIdentity | None:
         """Return which file a name stands for now; None if it stands for none."""
-        if not self._folder.has_name(name):
-            return None
         try:
-            return FileIdentity.of(self._folder.status(name))
+            return FileIdentity.of(self._folder.status(name)) if self._folder.has_name(name) else None
         except (OSError, ValueError):
             return None
 
