@@ -47,6 +47,10 @@ class Replay:
     exit_code: int | None = None
     is_running_without_input: bool = False
 
+    def sent(self) -> list[str]:
+        """Return the lines that were sent to the agent."""
+        return [text for to, text in self.lines if to == "agent"]
+
     def received(self) -> list[Json]:
         """Return the messages of the agent."""
         return [_decoded(text) for to, text in self.lines if to == "client"]
@@ -185,14 +189,20 @@ def shape(message: Json) -> tuple[object, ...]:
 def is_reproduced(made: Replay, wire: Sequence[WireFrame], frames: Sequence[int]) -> bool:
     """Return True if a replay shows what the finding is about.
 
-    Messages of the agent that the finding names must be there again; if it names none, the last message that was sent
-    must be without a response again, or the agent have ended again.
+    Messages of the agent that the finding names must be there again; if it names none, a request or the last line that
+    was sent must be without a response again, or the agent have ended again.
     """
     shown = {shape(each) for each in made.received()}
     named = [shape(_decoded(text_of(each))) for each in wire if each.number in frames and each.entry.dir == "to_client"]
     if named:
         return all(each in shown for each in named)
     if made.exit_code is not None or made.is_running_without_input:
+        return True
+    answered = {str(each["id"]) for each in made.received() if "method" not in each and "id" in each}
+    sent_ids = [
+        str(each["id"]) for each in map(_decoded, made.sent()) if "method" in each and each.get("id") is not None
+    ]
+    if any(each not in answered for each in sent_ids):
         return True
     last = max(number for number, (to, _) in enumerate(made.lines) if to == "agent")
     sent, later = _decoded(made.lines[last][1]), [_decoded(text) for _, text in made.lines[last + 1 :]]
