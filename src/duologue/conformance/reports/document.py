@@ -184,7 +184,9 @@ class ReportDocument(Struct, rename="camel", kw_only=True):
             )
         if self.unjudged:
             listed = ", ".join(self.unjudged)
-            found.append(f"entries of the baseline that this check did not judge: {listed}; remove those that no longer apply")
+            found.append(
+                f"entries of the baseline that this check did not judge: {listed}; remove those that no longer apply"
+            )
         return found
 
     def known(self) -> list[ReportedRule]:
