@@ -342,6 +342,16 @@ async def test_where_the_loop_cannot_watch_pipes_threads_carry_the_frames(monkey
     assert held_open.exit_code == 4
 
 
+async def test_the_last_line_of_stderr_is_kept_where_threads_carry_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece that a thread reads waits for the loop; the end of stdout and the exit do not wait for it."""
+    monkeypatch.setattr("duologue.transports.stdio.fd_streams._is_pipe", is_no_pipe)
+    for _ in range(20):
+        ended = await ending_of(shell("seq 100000 >&2; echo the last line >&2; exit 3"))
+
+        assert ended.exit_code == 3
+        assert ended.stderr.endswith("99999\n100000\nthe last line\n")
+
+
 async def test_without_a_shell_there_is_no_guard_and_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -76,7 +76,7 @@ class ProcessTransport(LineStreamTransport):
         self._cwd = cwd
         self._env = environment.inherited(env) if inherit_env else environment.safe(env)
         self.timeouts = timeouts or ShutdownTimeouts()
-        self._tail = StderrTail(on_stderr, max_stderr_bytes)
+        self._tail = StderrTail(on_stderr, max_stderr_bytes, self._stderr_ended)
         self._stderr: asyncio.ReadTransport | None = None
         self._child: Child | None = None
 
@@ -198,12 +198,17 @@ class ProcessTransport(LineStreamTransport):
         """End the connection, after what its pipes contain now; a grandchild may keep them open."""
         if self._stderr is None or self._reader is None:
             return  # It ended while its pipes were being opened; `__aenter__` calls this again.
-        if isinstance(self._reader, ThreadReader) and not self._reader.is_closing():
-            # A thread reads until the end of the stream, which calls this again, or until time is up.
+        if any(isinstance(each, ThreadReader) and not each.is_closing() for each in (self._reader, self._stderr)):
+            # A thread reads until the end of its stream, which calls this again, or until time is up.
             asyncio.get_running_loop().call_later(EXIT_AFTER_END_SECONDS, self._conclude)
             return
         self._bytes_arrived(read_rest(self._reader))
         self._conclude()
+
+    def _stderr_ended(self) -> None:
+        """End the connection, if it waited only for the last of stderr."""
+        if self.returncode is not None and not self._is_ended:
+            self._child_exited()
 
     def _conclude(self) -> None:
         self._last_line()
@@ -232,11 +237,18 @@ class StderrTail(asyncio.Protocol):
     Args:
         on_data: Called with each piece of raw data. If it fails, that is logged once and it is not called again.
         limit: Bytes to keep.
+        on_end: Called when nothing more can arrive.
     """
 
-    def __init__(self, on_data: Callable[[bytes], None] | None = None, limit: int = TAIL_BYTES) -> None:
+    def __init__(
+        self,
+        on_data: Callable[[bytes], None] | None = None,
+        limit: int = TAIL_BYTES,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
         self._on_data = on_data
         self._limit = limit
+        self._on_end = on_end
         self._tail = bytearray()
         self.gone = asyncio.Event()
 
@@ -257,3 +269,4 @@ class StderrTail(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.gone.set()
+        self._on_end()
