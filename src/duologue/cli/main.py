@@ -32,13 +32,13 @@ WRONG = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     protect_streams()
-    parser, commands = make_parser()
     given = list(sys.argv[1:] if argv is None else argv)
     own, command_line = (given[: given.index("--")], given[given.index("--") + 1 :]) if "--" in given else (given, [])
     if own[:1] == ["help"]:
         own = [*own[1:3], "--help"]
     elif own == ["version"]:
         own = ["--version"]
+    parser, commands = make_parser(own)
     own = with_default_subcommand(own, commands["trace"])
     if own and not own[0].startswith("-") and own[0] not in commands:
         from duologue.cli.mistakes import unknown_command

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
 from typing import Any
 
 V2 = "use version 2 of the protocol (a draft) if the agent supports it"
@@ -15,24 +14,7 @@ HIDDEN = frozenset({("duologue daemon", "job")})
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that suggests the choice that is probably meant, and builds a command with subcommands when it is used.
-
-    Attributes:
-        add_rest: Adds the arguments that are not there yet; `None` if all are.
-    """
-
-    add_rest: Callable[[argparse.ArgumentParser], None] | None = None
-
-    def complete(self) -> None:
-        """Add the arguments that were left for later."""
-        add_rest, self.add_rest = self.add_rest, None
-        if add_rest is not None:
-            add_rest(self)
-
-    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]  # overloaded
-        """Parse arguments, those that were left for later included."""
-        self.complete()
-        return super().parse_known_args(args, namespace)
+    """A parser that suggests the choice that is probably meant."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices or (self.prog, value) in HIDDEN:
@@ -43,18 +25,6 @@ class CommandParser(argparse.ArgumentParser):
         listed = ", ".join(map(repr, choices))
         near = suggestion(str(value), choices)
         raise argparse.ArgumentError(action, f"invalid choice: {value!r} (choose from {listed}){near}")
-
-
-def add_later(parser: argparse.ArgumentParser, add: Callable[[argparse.ArgumentParser], None]) -> None:
-    """Add arguments to a command when it is used: `duologue --help` needs those of no command."""
-    assert isinstance(parser, CommandParser)
-    parser.add_rest = add
-
-
-def complete(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of a command that were left for later."""
-    if isinstance(parser, CommandParser):
-        parser.complete()
 
 
 def add_repeatable(parser: argparse._ActionsContainer, flag: str, metavar: str, meaning: str) -> None:

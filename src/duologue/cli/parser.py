@@ -6,7 +6,7 @@ This module imports almost nothing of the library, so that `--help` and completi
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from textwrap import fill
 
 import duologue
@@ -25,14 +25,13 @@ from duologue.cli.options import (
     add_session_options,
     add_start_options,
     add_stderr_option,
-    complete,
     days,
 )
-from duologue.cli.parsers.agents import add_agents
-from duologue.cli.parsers.check import add_check
-from duologue.cli.parsers.evals import add_eval
+from duologue.cli.parsers.agents import add_agents, add_agents_subcommands
+from duologue.cli.parsers.check import add_check, add_check_subcommands
+from duologue.cli.parsers.evals import add_eval, add_eval_subcommands
 from duologue.cli.parsers.proxy import add_proxy
-from duologue.cli.parsers.recordings import add_tap, add_trace
+from duologue.cli.parsers.recordings import add_tap, add_trace, add_trace_subcommands
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,27 +53,39 @@ WIDTH = 78
 WHICH_AGENT = "The agent is a command after `--`, a name or URL (`--agent`), or the built-in one."
 
 
-def make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
-    """Return the parser of the whole command line, and that of each command by its name."""
-    parser, commands = _make()
+SUBCOMMANDS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
+    "agents": add_agents_subcommands,
+    "check": add_check_subcommands,
+    "eval": add_eval_subcommands,
+    "trace": add_trace_subcommands,
+}
+"""Functions that add the subcommands of a command: most of the parser, and needed only if that command is given."""
+
+
+def make_parser(
+    words: Sequence[str] | None = None,
+) -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """Return the parser of the whole command line, and that of each command by its name.
+
+    Args:
+        words: The command line to parse: subcommands are added to its command only. If `None`, to all.
+    """
+    parser, commands = _make(SUBCOMMANDS if words is None else words[:1])
     return parser, commands.choices
 
 
 def each_command() -> dict[str, tuple[str, argparse.ArgumentParser]]:
     """Return each command with its help text and its own parser."""
-    return _described(_make()[1])
+    return _described(_make(SUBCOMMANDS)[1])
 
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, tuple[str, argparse.ArgumentParser]]:
     """Return each subcommand of a command with its help text and its own parser."""
-    complete(parser)
     found: list[Commands] = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     return {name: command for action in found for name, command in _described(action).items()}
 
 
 def _described(commands: Commands) -> dict[str, tuple[str, argparse.ArgumentParser]]:
-    for parser in commands.choices.values():
-        complete(parser)
     help_texts = {choice.dest: choice.help or "" for choice in commands._choices_actions}
     return {name: (help_texts[name], parser) for name, parser in commands.choices.items()}
 
@@ -88,7 +99,7 @@ def _root() -> argparse.ArgumentParser:
     )
 
 
-def _make() -> tuple[argparse.ArgumentParser, Commands]:
+def _make(used: Collection[str]) -> tuple[argparse.ArgumentParser, Commands]:
     parser = _root()
     parser.add_argument("-V", "--version", action="version", version=f"duologue {duologue.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
@@ -109,6 +120,9 @@ def _make() -> tuple[argparse.ArgumentParser, Commands]:
     _add_doctor(commands)
     _add_config(commands)
     _add_completion(commands)
+    for name, add_subcommands in SUBCOMMANDS.items():
+        if name in used:
+            add_subcommands(commands.choices[name])
     return parser, commands
 
 

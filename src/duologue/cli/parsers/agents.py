@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from duologue.cli.options import add_later, add_lock_option, add_repeatable, add_seconds
+from duologue.cli.options import add_lock_option, add_repeatable, add_seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ JSON = "print one JSON object per line"
 
 
 def add_agents(commands: Commands) -> None:
-    """Add `agents` with its subcommands."""
+    """Add `agents`, but not its subcommands."""
     agents = commands.add_parser(
         "agents",
         help="find, install, pin and check agents, and list those that `--agent` accepts",
@@ -25,10 +25,10 @@ def add_agents(commands: Commands) -> None:
         "of the configuration file, well-known agents found on PATH, and the built-in one.",
     )
     agents.set_defaults(function="agents.overview:overview")
-    add_later(agents, _add_subcommands)
 
 
-def _add_subcommands(agents: argparse.ArgumentParser) -> None:
+def add_agents_subcommands(agents: argparse.ArgumentParser) -> None:
+    """Add the subcommands of `agents`, and the options of their overview."""
     from duologue.cli.parsers.installation import add_install_commands
 
     kinds = agents.add_mutually_exclusive_group()

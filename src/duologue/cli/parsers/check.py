@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from duologue.cli.options import add_later, add_lock_option, add_remote_options, add_repeatable, add_seconds
+from duologue.cli.options import add_lock_option, add_remote_options, add_repeatable, add_seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,17 +14,17 @@ OUTPUTS = {"junit": "JUnit XML", "sarif": "SARIF", "markdown": "Markdown", "html
 
 
 def add_check(commands: Commands) -> None:
-    """Add `check` and its subcommands."""
-    check = commands.add_parser(
+    """Add `check`, but not its subcommands."""
+    commands.add_parser(
         "check",
         help="check an agent or a client against the rules of the protocol",
         description="Check an agent or a client against the rules of the protocol, rule by rule. Exit code 1 means "
         "that it breaks a rule of level MUST, 11 that the checker itself failed.",
     )
-    add_later(check, _add_actions)
 
 
-def _add_actions(check: argparse.ArgumentParser) -> None:
+def add_check_subcommands(check: argparse.ArgumentParser) -> None:
+    """Add the subcommands of `check`."""
     actions = check.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_agent(actions)
     _add_client(actions)

@@ -7,25 +7,23 @@ from __future__ import annotations
 
 import argparse
 
-from duologue.cli.options import add_later
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def add_eval(commands: Commands) -> None:
-    """Add `eval` with its subcommands."""
-    evaluation = commands.add_parser(
+    """Add `eval`, but not its subcommands."""
+    commands.add_parser(
         "eval",
         help="evaluate agents: run the cases of a suite several times, and grade what they did",
         description="Evaluate agents with a suite of cases. What happens in each trial is kept in a directory, so that "
         "it can be graded again and compared without running an agent.",
     )
-    add_later(evaluation, _add_subcommands)
 
 
-def _add_subcommands(evaluation: argparse.ArgumentParser) -> None:
+def add_eval_subcommands(evaluation: argparse.ArgumentParser) -> None:
+    """Add the subcommands of `eval`."""
     from duologue.cli.parsers.eval_reports import add_reports
     from duologue.cli.parsers.eval_runs import add_runs
 

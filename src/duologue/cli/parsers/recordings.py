@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 
 from duologue.cli.options import (
-    add_later,
     add_lock_option,
     add_remote_options,
     add_repeatable,
     add_seconds,
-    complete,
     days,
 )
 from duologue.cli.parsers.recording_argument import add_recording
@@ -51,7 +49,7 @@ def add_tap(commands: Commands) -> None:
 
 
 def add_trace(commands: Commands) -> None:
-    """Add `trace` with its subcommands."""
+    """Add `trace`, but not its subcommands."""
     trace = commands.add_parser(
         "trace",
         usage="duologue trace FILE [OPTION ...]\n       duologue trace SUBCOMMAND ...",
@@ -62,10 +60,10 @@ def add_trace(commands: Commands) -> None:
         epilog="examples: duologue trace run.acp --method 'session/*' --full; duologue trace run.acp --stats",
     )
     trace.set_defaults(function="trace.catalog:list_recordings", json=False, this_directory=False)
-    add_later(trace, _add_subcommands)
 
 
-def _add_subcommands(trace: argparse.ArgumentParser) -> None:
+def add_trace_subcommands(trace: argparse.ArgumentParser) -> None:
+    """Add the subcommands of `trace`."""
     from duologue.cli.parsers.inspector import add_trace_mcp, add_trace_serve
     from duologue.cli.parsers.recording_analysis import add_analysis
     from duologue.cli.parsers.replay import add_replay
@@ -87,7 +85,6 @@ def with_default_subcommand(words: list[str], trace: argparse.ArgumentParser) ->
     """Return the command line with `show` inserted, if `trace` is followed by a file or an option of `show`."""
     if words[:1] != ["trace"] or len(words) == 1:
         return words
-    complete(trace)
     if words[1] in ("-h", "--help", *(name for action in trace._actions for name in action.choices or ())):
         return words
     return ["trace", "show", *words[1:]]
