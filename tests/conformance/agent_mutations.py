@@ -126,6 +126,7 @@ MUTATIONS = (
     *_table(
         2,
         {
+            "older version chosen": ({26}, {18, 157, 162, 163}),
             "version too high": ({137}, {18, 157, 162, 163}),
             "version 0 accepted": {137},
             "login without methods": {139},
@@ -169,5 +170,6 @@ HABITS = (
     AgentMutation("declined addresses are completed", frozenset()),
     AgentMutation("whole messages repeat chunks", frozenset(), 2),
     AgentMutation("late ready state", frozenset(), 2),
+    AgentMutation("only version 1", frozenset(), 2),
 )
 """Differences between agents that no rule forbids, each found in an agent that a check once blamed for it."""

@@ -22,7 +22,7 @@ async def initialize(connection: Connection, id_: object, params: Json) -> Json:
         connection.agent.sessions.clear()
     if not is_known and not connection.faulty("version 0 accepted"):
         raise Refused(-32022, "unsupported version", {"requested": asked, "supported": [1, 2]})
-    connection.version = 1 if asked == 1 else 2
+    connection.version = 1 if asked == 1 or connection.faulty("only version 1") else 2
     offered = params.get("clientCapabilities" if connection.version == 1 else "capabilities")
     if (
         connection.faulty("malformed capabilities refused")
@@ -40,6 +40,8 @@ async def initialize(connection: Connection, id_: object, params: Json) -> Json:
         answer["protocolVersion"] = asked
     if connection.faulty("newer version chosen") and asked == 1:
         answer["protocolVersion"] = 2
+    if connection.faulty("older version chosen") and asked == 2:
+        answer["protocolVersion"] = 1
     if connection.faulty("version too high") and asked == 9:
         answer["protocolVersion"] = 9
     return answer

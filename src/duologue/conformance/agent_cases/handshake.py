@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duologue.conformance.agent_driver import DrivenAgent
-from duologue.conformance.case import CheckCase, NotProvoked, case
+from duologue.conformance.case import CaseSkipped, CheckCase, NotProvoked, case
 from duologue.conformance.checked_agent import AgentRun, describe
 from duologue.conformance.raw_peer import Json, PeerFailed, ReceivedMessage
 
@@ -26,9 +26,24 @@ async def _ask(run: AgentRun, rule: int, version: int) -> ReceivedMessage:
             return await agent.peer.request("initialize", agent.initialize_params(version=version))
 
 
+async def _skip_older(run: AgentRun, rule: int) -> None:
+    """Skip the case if the agent has only version 1: it answers so to version 2 and to one that does not exist.
+
+    Raises:
+        CaseSkipped: It has only version 1.
+    """
+    for requested in (2, 9):
+        response = await _ask(run, rule, requested)
+        if response.result.get("protocolVersion") != 1:
+            return
+    raise CaseSkipped("the agent has only version 1")
+
+
 @case("version-supported", 26)
 async def supported_version(run: AgentRun) -> None:
     """Request a version that the agent supports."""
+    if run.version == 2:
+        await _skip_older(run, 26)
     response = await _ask(run, 26, run.version)
     version = response.result.get("protocolVersion")
     message = f"version {run.version} was requested, and the answer has {version!r}"
@@ -55,6 +70,7 @@ async def unsupported_version(run: AgentRun) -> None:
 @case("version-chosen", 137, 174, versions=(2,))
 async def chosen_version(run: AgentRun) -> None:
     """Request versions 9 and 65535, for which the agent chooses a lower one, and 0, which is below all."""
+    await _skip_older(run, 137)
     for rule, requested in ((137, 9), (174, HIGHEST)):
         response = await _ask(run, rule, requested)
         version = response.result.get("protocolVersion")
