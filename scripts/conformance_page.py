@@ -53,8 +53,8 @@ The interop suite fails if a check finds anything that is not listed here, or no
 Every finding was tried without the checker when this page was written: in a checkout of this project, the command
 after `$` starts the agent, the lines after `→` were written to its stdin, each after the answers above it, and those
 after `←` are what it wrote to stdout. Type or paste them to do the same by hand; ids of sessions are made up by the
-agent, `/work` is any directory with a file `notes.txt`, and long lines of the agent are cut. The last line says so if
-the finding did not show that time.
+agent, `/project` is any directory with a file `notes.txt`, and long lines of the agent are cut. The last line says so
+if the finding did not show that time.
 """
 PROGRAMS = """An SDK alone stands for the agent of the interop suite on it.
 """
@@ -186,7 +186,7 @@ def _replayed(agents: list[tuple[CheckedRow, ReportedRule]]) -> str:
 
 def _short(text: str, to: str) -> str:
     """Return a line with names for directories; lines to the agent stay whole, so that they can be pasted."""
-    text = REPLAYED.sub("/work", DIRECTORY.sub("/work", text)).replace(sys.executable, "python")
+    text = REPLAYED.sub("/project", DIRECTORY.sub("/project", text)).replace(sys.executable, "python")
     longest = LONGEST_SENT if to == "agent" else LONGEST_FRAME
     return text if len(text) <= longest else f"{text[:longest]}…"
 

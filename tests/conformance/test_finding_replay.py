@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from duologue.conformance.wire_log import WireFrame, WireLog
+from duologue.recording.format import FrameDirection
 from scripts.finding_replay import Replay, is_reproduced, replay
 
 AGENT = """
@@ -27,22 +28,22 @@ for line in sys.stdin:
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": os.getcwd()}), flush=True)
 """
 """An agent that makes up the id of its session, ignores what is not JSON, and leaves unknown methods unanswered."""
-OPENING = [
+OPENING: list[tuple[FrameDirection, str]] = [
     ("to_agent", '{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/tmp/duologue-check-abc"}}'),
     ("to_client", '{"jsonrpc":"2.0","id":1,"result":{"sessionId":"session-of-the-case"}}'),
 ]
 
 
-def wire(*lines: tuple[str, str]) -> list[WireFrame]:
+def wire(*lines: tuple[FrameDirection, str]) -> list[WireFrame]:
     """Return the messages of a case."""
     log = WireLog()
     connection = log.connect()
     for direction, text in [*OPENING, *lines]:
-        connection.add(direction, text.encode())  # type: ignore[arg-type]
+        connection.add(direction, text.encode())
     return log.frames
 
 
-def request(method: str) -> tuple[str, str]:
+def request(method: str) -> tuple[FrameDirection, str]:
     text = f'{{"jsonrpc":"2.0","id":2,"method":"{method}","params":{{"sessionId":"session-of-the-case"}}}}'
     return "to_agent", text
 
@@ -62,7 +63,7 @@ async def test_a_session_and_a_directory_of_the_case_become_those_of_the_new_run
 
 
 @pytest.mark.parametrize("line", [request("unknown"), ("to_agent", "this is not JSON")])
-async def test_silence_is_reproduced_by_silence(line: tuple[str, str]) -> None:
+async def test_silence_is_reproduced_by_silence(line: tuple[FrameDirection, str]) -> None:
     frames = wire(line)
     made = await replayed(frames)
 

@@ -8,6 +8,8 @@ import pytest
 
 from duologue.conformance.agent_cases import handshake, messages, prompts
 from duologue.conformance.agent_check import SECONDS, AgentCheck
+from duologue.conformance.case import CheckCase
+from duologue.conformance.checked_agent import AgentRun
 from duologue.conformance.client_cases.table import CASES as CLIENT_CASES
 from duologue.conformance.client_side.client_check import ClientCheck
 from duologue.conformance.raw_peer import BARRIER
@@ -60,10 +62,12 @@ class SlowAgent(FaultyAgent):
             self._open -= not delay
 
 
-async def check(agent: FaultyAgent, *cases: object, versions: list[int] | None = None, jobs: int = 2) -> Report:
+async def check(
+    agent: FaultyAgent, *cases: CheckCase[AgentRun], versions: list[int] | None = None, jobs: int = 2
+) -> Report:
     """Check an agent with some cases on a virtual clock."""
     with VirtualClock():
-        made = AgentCheck(agent, profile=PROFILE, versions=versions, jobs=jobs, cases=cases)  # type: ignore[arg-type]
+        made = AgentCheck(agent, profile=PROFILE, versions=versions, jobs=jobs, cases=cases)
         return await made.run()
 
 
