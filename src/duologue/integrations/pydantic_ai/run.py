@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from pydantic_ai import (
     ToolDenied,
     capture_run_messages,
 )
-from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.exceptions import AgentRunError, RunCancelled, ToolFailed, UsageLimitExceeded, UserError
 from pydantic_ai.messages import (
     FunctionToolCallEvent,
@@ -46,6 +46,7 @@ from duologue.conversation.work_state import TokenUsage, ToolKind
 from duologue.errors import InternalError
 from duologue.integrations.approval import request_approval
 from duologue.integrations.pydantic_ai.content import mcp_tool, to_user_content
+from duologue.integrations.pydantic_ai.current_tool import as_current
 from duologue.integrations.pydantic_ai.history import load_history, responses_in, save_history
 from duologue.integrations.pydantic_ai.modes import RunMode
 from duologue.integrations.tool_calls import ToolCalls
@@ -79,7 +80,6 @@ class PydanticRun:
         self._agent = agent
         self._turn = turn
         self._options = options
-        self._mode = options.mode_of(turn)
         self._tools = ToolCalls(turn, options.kinds)
         self._usage = RunUsage()
         self._has_sent_text = False
@@ -87,6 +87,11 @@ class PydanticRun:
         """The exceptions that tools raised, by the ids of the tool calls."""
         self._approved_as: dict[str, str] = {}
         """The scope of an "always" answer for each tool of an MCP server; a tool that changes needs a new approval."""
+
+    @property
+    def _mode(self) -> RunMode:
+        """The current mode: the user may change it while the turn runs."""
+        return self._options.mode_of(self._turn)
 
     async def run(self, prompt: list[Content]) -> str:
         """Answer a prompt and return the stop reason.
@@ -172,13 +177,14 @@ class PydanticRun:
                 if thought:
                     await self._turn.think(thought)
             case FunctionToolCallEvent(part=part):
-                await self._tool(part)
+                await self.tool(part)
             case FunctionToolResultEvent():
                 await self._result(event)
             case _:
                 pass
 
-    async def _tool(self, part: ToolCallPart) -> ToolCallHandle:
+    async def tool(self, part: ToolCallPart) -> ToolCallHandle:
+        """Return the tool call that shows a call of the library; announce it if it is new."""
         return await self._tools.open(part.tool_call_id, part.tool_name, _arguments_of(part))
 
     async def _result(self, event: FunctionToolResultEvent) -> None:
@@ -207,12 +213,12 @@ class PydanticRun:
         for call in requests.approvals:
             results.approvals[call.tool_call_id] = await self._approve(call, requests.metadata.get(call.tool_call_id))
         for call in requests.calls:
-            await self._tool(call)
+            await self.tool(call)
             results.calls[call.tool_call_id] = ToolFailed("this tool cannot be run by the agent")
         return results
 
     async def _approve(self, call: ToolCallPart, metadata: Mapping[str, Any] | None) -> ToolApproved | ToolDenied:
-        tool = await self._tool(call)
+        tool = await self.tool(call)
         if call.tool_name in self._mode.approved:
             return ToolApproved()
         if metadata:
@@ -245,6 +251,21 @@ class _TurnCapability(AbstractCapability[Any]):
 
     def __init__(self, run: PydanticRun) -> None:
         self._run = run
+
+    def get_ordering(self) -> CapabilityOrdering:
+        return CapabilityOrdering(position="outermost")  # other capabilities find the current tool call
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: Callable[[dict[str, Any]], Awaitable[Any]],
+    ) -> Any:
+        with as_current(await self._run.tool(call)):
+            return await handler(args)
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
         if isinstance(node, ModelRequestNode):
