@@ -86,10 +86,12 @@ BANNED_NAMES = {
 }
 REMEDIES = {word: remedy for words, remedy in BANNED_NAMES.items() for word in words.split()}
 # Under these paths a word means what it says: the line editor of the console, the editors that have a
-# docs page, the judgement of a rule by a case.
+# docs page, the editor as a workspace, the judgement of a rule by a case.
 ALLOWED_NAMES = {
     "src/duologue/cli": {"editor"},
     "tests/config": {"editor"},
+    "src/duologue/integrations": {"editor"},
+    "tests/integrations": {"editor"},
     "src/duologue/conformance": {"judge", "judging", "judged"},
     "tests/conformance": {"judge", "judging", "judged"},
     "src/duologue/evals": {"judge", "judged"},

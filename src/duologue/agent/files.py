@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from duologue.agent.session import Session
+    from duologue.local.files import Roots
 
 
 class Files:
@@ -15,6 +16,11 @@ class Files:
 
     def __init__(self, session: Session[Any]) -> None:
         self._session = session
+
+    @property
+    def roots(self) -> Roots:
+        """The session's directories on this machine, for what no client offers: listings, bytes, removal."""
+        return self._session._directories.roots
 
     async def read(self, path: str | Path, *, line: int | None = None, limit: int | None = None) -> str:
         """Return the text of a file, with unsaved changes if the client has any.
@@ -34,7 +40,7 @@ class Files:
             from duologue.protocol.client_requests import ReadFile
 
             return await session._client.ask(ReadFile(session_id=session.id, path=target, line=line, limit=limit))
-        return await asyncio.to_thread(session._directories.roots.read_text, target, line=line, limit=limit)
+        return await asyncio.to_thread(self.roots.read_text, target, line=line, limit=limit)
 
     async def write(self, path: str | Path, text: str) -> None:
         """Replace the text of a file; create the file and its directories if they do not exist.
@@ -49,4 +55,4 @@ class Files:
 
             await session._client.ask(WriteFile(session_id=session.id, path=target, content=text))
         else:
-            await asyncio.to_thread(session._directories.roots.write_text, target, text)
+            await asyncio.to_thread(self.roots.write_text, target, text)

@@ -53,17 +53,26 @@ class TerminalHandle(ABC):
 
 @asynccontextmanager
 async def open_terminal(
-    session: Session[Any], argv: list[str], *, cwd: str, env: dict[str, str], limit: int
+    session: Session[Any], argv: list[str], *, cwd: str, env: dict[str, str], limit: int, is_hidden: bool = False
 ) -> AsyncGenerator[TerminalHandle]:
     """Run a command in the client's terminal if it has one, otherwise as a child process inside the session's roots.
+
+    Args:
+        session: The session that it belongs to.
+        argv: The program and its arguments.
+        cwd: Its working directory.
+        env: Variables added to a minimal environment.
+        limit: Bytes of output to keep.
+        is_hidden: Run it as a child process that the client does not see.
 
     Raises:
         RequestError: The client rejects it, or the directory is outside the roots.
         StartError: The command does not exist on the agent's machine.
     """
-    if not session.client_capabilities.terminals:
+    if is_hidden or not session.client_capabilities.terminals:
         directory = await asyncio.to_thread(session._directories.roots.resolve, cwd)
-        open_own = _open_shown if session.client_capabilities.shows_terminals else _open_hidden
+        can_show = session.client_capabilities.shows_terminals and not is_hidden
+        open_own = _open_shown if can_show else _open_hidden
         async with open_own(session, argv, Path(directory), env, limit) as own:
             yield own
         return

@@ -98,6 +98,16 @@ class ToolCallHandle:
         """The current status: `pending`, `in_progress`, `completed`, `failed` or `cancelled`."""
         return cast("ToolStatus", self._known.status)
 
+    @property
+    def name(self) -> str | None:
+        """The name of the tool for programs, if it has one."""
+        return None if self._known.name is UNSET else self._known.name
+
+    @property
+    def kind(self) -> ToolKind:
+        """The kind of the tool: `read`, `edit`, `execute`, …."""
+        return cast("ToolKind", self._known.kind)
+
     def __repr__(self) -> str:
         return f"<ToolCallHandle {self._known.title!r} ({self._known.kind}), {self.status}>"
 

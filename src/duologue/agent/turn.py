@@ -5,7 +5,7 @@ Each method sends its update in order and before the turn's response; after the 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
@@ -57,6 +57,8 @@ class Turn(Generic[S]):
         self.meta = meta
         self.tokens: TokenUsage | None = None
         self._is_over = False
+        self._at_end: list[Callable[[], object]] = []
+        """Called when the turn is over, for what is kept until then."""
         self._mistake: str | None = None
         self._message: tuple[Role, str] | None = None
         self._chunks: tuple[Role, str, TextTemplate] | None = None

@@ -47,6 +47,19 @@ def as_request_error(path: str | Path) -> Generator[None]:
         raise _explain(path, error) from error
 
 
+@contextmanager
+def as_os_error(path: str | Path) -> Generator[None]:
+    """Convert errors inside the block to an `OSError` about this path: `PermissionError` for one outside."""
+    try:
+        yield
+    except AccessDenied as error:
+        raise PermissionError(errno.EACCES, str(error), os.fspath(path)) from error
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            raise PermissionError(errno.EACCES, REASONS[errno.EXDEV], os.fspath(path)) from error
+        raise (error if error.errno is None else OSError(error.errno, error.strerror, os.fspath(path))) from error
+
+
 def _explain(path: str | Path, error: OSError) -> RequestError:
     if error.errno == errno.ENOENT:
         return ResourceNotFound(f"{quote_path(path)}: no such file", data={"uri": Path(path).as_uri()})

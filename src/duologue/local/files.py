@@ -190,6 +190,22 @@ class Roots:
                 raise os_error(errno.ENOENT)
             return resolved.info
 
+    @property
+    def paths(self) -> list[str]:
+        """The directories, absolute and without links, as they were when they were opened."""
+        return ["/" + "/".join(root.path) for root in self._roots]
+
+    @contextmanager
+    def resolved(self, path: str | Path) -> Generator[ResolvedPath]:
+        """Resolve a path, and keep its directory open while the block runs.
+
+        Raises:
+            OSError: It cannot be resolved; EXDEV if it is outside the roots.
+            AccessDenied: It is not an absolute path, or the roots are closed.
+        """
+        with self._in_use(), self._resolve(self._checked_path(path)) as resolved:
+            yield resolved
+
     def is_protected(self, path: str | Path) -> bool:
         """Return True if writing the path needs `even_protected`.
 
@@ -206,11 +222,15 @@ class Roots:
     @contextmanager
     def _using(self, path: str | Path) -> Generator[str]:
         """Yield the checked path while the roots stay open; errors inside the block are reported about this path."""
+        with self._in_use(), as_request_error(path):
+            yield self._checked_path(path)
+
+    @contextmanager
+    def _in_use(self) -> Generator[None]:
         with self._changing:
             self._users += 1
         try:
-            with as_request_error(path):
-                yield self._checked_path(path)
+            yield
         finally:
             with self._changing:
                 self._users -= 1

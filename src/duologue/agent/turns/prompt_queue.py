@@ -91,6 +91,8 @@ class _QueuedPrompt:
     def close(self) -> None:
         """End the turn, which then sends nothing."""
         self.turn._is_over = True
+        for end in self.turn._at_end:
+            end()
         if self.turn._steering is not None:
             self.turn._steering.close()
         if self._timer is not None:

@@ -17,8 +17,23 @@ from duologue.integrations.tool_calls import missing_extra
 
 try:
     from duologue.integrations.pydantic_ai.adapter import acp_agent
+    from duologue.integrations.pydantic_ai.editor_workspace import EditorWorkspace
     from duologue.integrations.pydantic_ai.modes import RunMode
+    from duologue.integrations.pydantic_ai.workspace_policy import (
+        PermissionRejected,
+        WorkspaceRequest,
+        ask_before_commands,
+    )
+    from duologue.integrations.pydantic_ai.workspace_tools import WorkspaceTools
 except ImportError as error:
     raise missing_extra(error, "pydantic-ai") from error
 
-__all__ = ["RunMode", "acp_agent"]
+__all__ = [
+    "EditorWorkspace",
+    "PermissionRejected",
+    "RunMode",
+    "WorkspaceRequest",
+    "WorkspaceTools",
+    "acp_agent",
+    "ask_before_commands",
+]
