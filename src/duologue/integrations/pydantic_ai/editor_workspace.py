@@ -35,6 +35,7 @@ from duologue.integrations.pydantic_ai.workspace_policy import (
     WorkspacePolicy,
     WorkspaceRequest,
     ask_before_commands,
+    is_sendable,
 )
 from duologue.integrations.pydantic_ai.workspace_tools import called_tool
 from duologue.local.file_tree import FileTree, TreeEntry
@@ -168,7 +169,7 @@ class EditorWorkspace(WorkspaceBackend, SupportsCommands, SupportsFilesystem, Su
         change = await self._change(tree, real, text) if self._shows_changes else None
         request = WorkspaceRequest(operation="write", path=real)
         async with self._gate.operation(request, change=change):
-            if text is None or not self._turn.client_capabilities.writes_files or not _is_sendable(real):
+            if text is None or not self._turn.client_capabilities.writes_files or not is_sendable(real):
                 await asyncio.to_thread(tree.write_bytes, path, data)
                 return
             await asyncio.to_thread(tree.prepare_write, path)
@@ -231,7 +232,7 @@ class EditorWorkspace(WorkspaceBackend, SupportsCommands, SupportsFilesystem, Su
             if error.errno == errno.EFBIG:
                 raise WorkspaceError(f"{path!r} is {error.strerror}; read parts of it with a command") from error
             raise
-        is_text = _as_text(data) is not None and _is_sendable(real)
+        is_text = _as_text(data) is not None and is_sendable(real)
         if not is_text or not self._turn.client_capabilities.reads_files or called_tool()[0] in self._searches:
             return data
         async with self._client("read", path):
@@ -240,7 +241,7 @@ class EditorWorkspace(WorkspaceBackend, SupportsCommands, SupportsFilesystem, Su
 
     async def _change(self, tree: FileTree, real: str, text: str | None) -> FileChange | None:
         """Return the change of a text, if it is one that can be shown."""
-        if text is None or len(text) > MAX_CHANGE:
+        if text is None or len(text) > MAX_CHANGE or not is_sendable(real):
             return None
         try:
             before = _as_text(await self._read(tree, real, real))
@@ -294,11 +295,6 @@ def _as_text(data: bytes) -> str | None:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         return None
-
-
-def _is_sendable(path: str) -> bool:
-    """Return True if a path can be in a message: names may be any bytes."""
-    return path.isprintable() or not any("\ud800" <= character <= "\udfff" for character in path)
 
 
 def _file_entry(entry: TreeEntry, path: str) -> FileEntry:

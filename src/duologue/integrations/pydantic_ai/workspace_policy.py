@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
+from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.workspaces import WorkspaceError
 
 from duologue.agent.tool_call import ToolCallHandle
@@ -46,8 +47,16 @@ WorkspacePolicy: TypeAlias = Callable[[WorkspaceRequest], WorkspaceDecision]
 """Decides about a request; `ask` lets the user decide."""
 
 
-class PermissionRejected(WorkspaceError, PermissionError):
-    """The user or the policy rejected it; tools report the text to the model, and the run goes on."""
+class PermissionRejected(WorkspaceError, PermissionError, ToolFailed):
+    """The user or the policy rejected it; the model gets the text as the result of its tool call, and the run goes on.
+
+    Args:
+        message: The operation, and why it was rejected.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 def ask_before_commands(request: WorkspaceRequest) -> WorkspaceDecision:
@@ -104,7 +113,8 @@ class WorkspaceGate:
     def _own_tool(self, request: WorkspaceRequest, argv: Sequence[str] | None) -> ToolCallHandle:
         kind, title = _KINDS[request.operation], self._describe(request)
         if argv is None:
-            return self._turn.tool(title, kind, locations=[] if request.path is None else [request.path])
+            path = request.path
+            return self._turn.tool(title, kind, locations=[path] if path is not None and is_sendable(path) else [])
         # A client that decides about commands itself finds here exactly what it is then asked to start.
         raw_input = {"command": list(argv), "cwd": str(self._turn.cwd)}
         return self._turn.tool(title, kind, raw_input=raw_input, cancellable=True)
@@ -131,3 +141,8 @@ class WorkspaceGate:
             return shorten(escape_line(request.command or ""), MOST_SHOWN)
         path, cwd = PurePath(request.path), self._turn.cwd
         return escape_line(str(path.relative_to(cwd) if path.is_relative_to(cwd) else path))
+
+
+def is_sendable(path: str) -> bool:
+    """Return True if a path can be in a message: names of files may be any bytes."""
+    return not any("\ud800" <= character <= "\udfff" for character in path)
