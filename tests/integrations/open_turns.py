@@ -24,7 +24,7 @@ class TurnHolder:
     """An agent whose turns wait until the test is done with them."""
 
     def __init__(self) -> None:
-        self.agent = Agent("holder")
+        self.agent: Agent[Settings] = Agent("holder")
         self.done = asyncio.Event()
         self._turn: asyncio.Future[Turn[Settings]] = asyncio.get_running_loop().create_future()
 
@@ -41,7 +41,7 @@ class TurnHolder:
 @asynccontextmanager
 async def our_turn(cwd: Path, **options: Any) -> AsyncGenerator[Turn[Settings]]:
     """Hold a turn of a session of our client, which offers its files and terminals."""
-    services = {
+    services: dict[str, Any] = {
         "workspace": Workspace(),
         "terminals": Terminals(),
         "permissions": Permissions.allow_everything(),

@@ -7,12 +7,12 @@ import os
 import select
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai import RunContext
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.workspaces import (
     WorkspaceError,
@@ -28,7 +28,13 @@ from duologue.client.permissions.policy import Permissions
 from duologue.client.services.terminals import Terminals
 from duologue.client.services.workspace import Workspace
 from duologue.errors import InvalidRequest
-from duologue.integrations.pydantic_ai import EditorWorkspace, PermissionRejected, WorkspaceTools, acp_agent
+from duologue.integrations.pydantic_ai import (
+    EditorWorkspace,
+    PermissionRejected,
+    WorkspaceRequest,
+    WorkspaceTools,
+    acp_agent,
+)
 from duologue.integrations.pydantic_ai.workspace_commands import CAPTURE_LIMIT, MOST_UNRELEASED
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
@@ -36,7 +42,12 @@ from tests.agent.complete import ClientServices
 from tests.agent.wire_client import agent_with, client_for
 from tests.integrations.open_turns import our_turn, scripted_turn
 
-ALLOW: dict[str, Any] = {"policy": lambda request: "allow"}
+
+def allow(request: WorkspaceRequest) -> Literal["allow"]:
+    return "allow"
+
+
+ALLOW: dict[str, Any] = {"policy": allow}
 BOTH = pytest.mark.parametrize("opened", [our_turn, scripted_turn], ids=["our client", "a scripted client"])
 
 
@@ -60,7 +71,9 @@ def calling(tool: str, arguments: str) -> FunctionModel:
         if sum(isinstance(message, ModelRequest) for message in messages) == 1:
             yield {0: DeltaToolCall(name=tool, json_args=arguments, tool_call_id="call")}
         else:
-            yield str(messages[-1].parts[-1].content)
+            last = messages[-1].parts[-1]
+            assert isinstance(last, ToolReturnPart)
+            yield str(last.content)
 
     async def answer_at_once(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         async for part in answer(messages, info):
@@ -73,16 +86,16 @@ def calling(tool: str, arguments: str) -> FunctionModel:
 
 def agent_for(tool: str, arguments: str, **options: Any) -> Any:
     """Return an agent with tools that run a line in the workspace, of which the model calls one."""
-    agent = PydanticAgent(calling(tool, arguments))
+    agent: PydanticAgent[object, str] = PydanticAgent(calling(tool, arguments))
 
     @agent.tool
-    async def run_command(ctx: RunContext[None], command: str) -> str:
+    async def run_command(ctx: RunContext[object], command: str) -> str:
         directory = await ctx.workspace.working_dir()
         result = await ctx.workspace.run(f"cd {directory} || exit\n{command}", shell=True)
         return f"{result.exit_code} [{result.stdout}] [{result.stderr}]"
 
     @agent.tool
-    async def grep(ctx: RunContext[None], command: str) -> str:
+    async def grep(ctx: RunContext[object], command: str) -> str:
         result = await ctx.workspace.run(command, shell=True)
         return f"{result.exit_code} [{result.stdout}] [{result.stderr}]"
 
@@ -114,11 +127,11 @@ async def test_a_tool_that_runs_commands_shows_them_live_in_its_tool_call_and_as
 async def test_our_client_does_not_ask_again_for_a_command_that_its_user_has_allowed(tmp_path: Path) -> None:
     asked: list[str] = []
 
-    async def allow(request: Any) -> Any:
+    async def answer(request: Any) -> Any:
         asked.append(request.tool.title)
         return request.allow()
 
-    permissions = Permissions(on_request=allow)
+    permissions = Permissions(on_request=answer)
     served = agent_for("run_command", '{"command": "printf done"}')
     async with (
         asyncio.timeout(60),
@@ -141,16 +154,16 @@ async def test_a_search_is_neither_shown_in_a_terminal_nor_asked_for(tmp_path: P
 
 
 async def test_a_search_of_an_agent_that_is_delegated_to_is_one_too(tmp_path: Path) -> None:
-    inner = PydanticAgent(calling("grep", "{}"), capabilities=[WorkspaceTools()])
+    inner: PydanticAgent[object, str] = PydanticAgent(calling("grep", "{}"), capabilities=[WorkspaceTools()])
 
     @inner.tool
-    async def grep(ctx: RunContext[None]) -> str:
+    async def grep(ctx: RunContext[object]) -> str:
         return (await ctx.workspace.run("printf found; printf status >&2", shell=True)).stderr
 
-    outer = PydanticAgent(calling("delegate", "{}"))
+    outer: PydanticAgent[object, str] = PydanticAgent(calling("delegate", "{}"))
 
     @outer.tool
-    async def delegate(ctx: RunContext[None]) -> str:
+    async def delegate(ctx: RunContext[object]) -> str:
         return (await inner.run("search", workspace=ctx.workspace)).output
 
     served = acp_agent(outer, run_options=lambda turn: {"workspace": EditorWorkspace(turn)})
@@ -175,7 +188,7 @@ async def test_a_rejected_command_does_not_run_and_the_turn_goes_on(tmp_path: Pa
 
         assert client.text == "going on"
         assert client.statuses[-1] == "failed"
-    assert list(tmp_path.iterdir()) == []
+    assert os.listdir(tmp_path) == []
 
 
 async def test_the_model_gets_a_rejection_as_the_result_of_any_tool(tmp_path: Path) -> None:
@@ -219,7 +232,9 @@ async def test_a_command_of_a_cancelled_run_is_killed(tmp_path: Path, opened: An
 
 
 @BOTH
-async def test_what_a_command_left_running_goes_on_and_ends_with_the_turn(tmp_path: Path, opened: Any) -> None:
+async def test_a_process_that_a_command_left_running_goes_on_and_ends_with_the_turn(
+    tmp_path: Path, opened: Any
+) -> None:
     async with asyncio.timeout(60):
         async with opened(tmp_path) as turn:
             workspace = EditorWorkspace(turn, **ALLOW)
@@ -243,7 +258,7 @@ async def test_terminals_of_many_commands_are_released_before_the_turn_ends(tmp_
 async def test_a_command_that_takes_too_long_is_killed_and_what_it_printed_is_kept(tmp_path: Path, opened: Any) -> None:
     async with asyncio.timeout(60), opened(tmp_path) as turn:
         workspace = EditorWorkspace(turn, command_timeout=0.5, **ALLOW)
-        with pytest.raises(WorkspaceTimeoutError, match="after its timeout of 0.5 s") as raised:
+        with pytest.raises(WorkspaceTimeoutError, match=r"after its timeout of 0\.5 s") as raised:
             await workspace.run("echo $$; echo problem >&2; exec sleep 3600", shell=True)
         assert raised.value.stderr == "problem\n"
         await until_ended(int(raised.value.stdout))
@@ -321,14 +336,15 @@ async def test_a_terminal_that_the_editor_does_not_open_is_an_error_with_its_rea
 
 async def test_an_editor_that_opens_no_terminal_in_time_is_not_waited_for(tmp_path: Path) -> None:
     async def work(turn: Turn[Settings]) -> None:
-        with pytest.raises(WorkspaceTimeoutError, match="did not answer within 0.05 s"):
+        with pytest.raises(WorkspaceTimeoutError, match=r"did not answer within 0\.05 s"):
             await EditorWorkspace(turn, request_timeout=0.05, **ALLOW).run(["true"])
 
     async with asyncio.timeout(60), client_for(agent_with(work), tmp_path, terminal=True) as client:
 
         @client.handlers.on(v1.TERMINAL_CREATE)
         async def hang(context: Context, params: v1.CreateTerminalRequest) -> v1.CreateTerminalResponse:
-            return await asyncio.get_running_loop().create_future()
+            await asyncio.Event().wait()
+            raise AssertionError
 
         assert (await client.prompt(await client.new(), "go")).stop_reason == "end_turn"
 
@@ -364,4 +380,4 @@ async def test_nothing_is_left_in_the_directory_or_among_temporary_files(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     async with asyncio.timeout(60), our_turn(tmp_path / "project") as turn:
         assert (await EditorWorkspace(turn, **ALLOW).run("echo out; echo err >&2", shell=True)).stderr == "err\n"
-    assert [path.name for path in tmp_path.rglob("*")] == ["project", "temporary"]
+    assert [os.listdir(tmp_path / name) for name in ("project", "temporary")] == [[], []]

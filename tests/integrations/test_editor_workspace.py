@@ -1,8 +1,9 @@
-"""The editor as a workspace: unsaved text, changes that appear, permission, and the session's directories as the limit."""
+"""The editor as a workspace: unsaved text, changes that appear, permission, nothing outside the session."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from tests.agent.complete import ClientServices
 from tests.agent.wire_client import RecordingClient, agent_with, client_for
 from tests.integrations.open_turns import our_turn, scripted_turn
 
-FILES = {"fs": v1.FileSystemCapabilities(read_text_file=True, write_text_file=True)}
+FILES: dict[str, Any] = {"fs": v1.FileSystemCapabilities(read_text_file=True, write_text_file=True)}
 
 
 async def run_turn(client: RecordingClient, cwd: Path, **fields: Any) -> None:
@@ -101,7 +102,7 @@ async def test_a_name_that_is_not_utf8_is_read_and_written_on_disk(tmp_path: Pat
         assert [entry.name for entry in await workspace.list_dir(str(tmp_path))] == [name]
         assert await workspace.read_bytes(f"{tmp_path}/{name}") == b"text"
         await workspace.remove(f"{tmp_path}/{name}")
-    assert list(tmp_path.iterdir()) == []
+    assert os.listdir(tmp_path) == []
 
 
 # --- an editor that rejects, hangs or is gone
@@ -141,11 +142,13 @@ async def test_an_editor_that_does_not_answer_is_waited_for_no_longer_than_the_l
 
         @client.handlers.on(v1.FS_READ_TEXT_FILE)
         async def read(context: Context, params: v1.ReadTextFileRequest) -> v1.ReadTextFileResponse:
-            return await asyncio.get_running_loop().create_future()
+            await asyncio.Event().wait()
+            raise AssertionError
 
         @client.handlers.on(v1.FS_WRITE_TEXT_FILE)
         async def write(context: Context, params: v1.WriteTextFileRequest) -> v1.WriteTextFileResponse:
-            return await asyncio.get_running_loop().create_future()
+            await asyncio.Event().wait()
+            raise AssertionError
 
         await run_turn(client, tmp_path)
 
@@ -164,16 +167,16 @@ async def test_after_the_turn_the_workspace_is_unavailable(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("opened", [our_turn, scripted_turn], ids=["our client", "a scripted client"])
-@pytest.mark.parametrize("way", ["{home}/outside", "{cwd}/../outside", "{cwd}/link"])
+@pytest.mark.parametrize("start", ["{home}/outside", "{cwd}/../outside", "{cwd}/link"])
 async def test_nothing_outside_the_directories_of_the_session_is_touched(
-    tmp_path: Path, opened: Callable[[Path], Any], way: str
+    tmp_path: Path, opened: Callable[[Path], Any], start: str
 ) -> None:
     cwd, outside = tmp_path / "project", tmp_path / "outside"
     cwd.mkdir()
     outside.mkdir()
     (outside / "secret").write_text("secret")
     (cwd / "link").symlink_to("../outside")
-    start = way.format(home=tmp_path, cwd=cwd)
+    start = start.format(home=tmp_path, cwd=cwd)
 
     async with asyncio.timeout(60), opened(cwd) as turn:
         workspace = EditorWorkspace(turn, policy=lambda request: "allow")
@@ -285,7 +288,7 @@ async def test_a_policy_that_returns_something_else_allows_nothing(tmp_path: Pat
     async with asyncio.timeout(60), our_turn(tmp_path) as turn:
         with pytest.raises(TypeError, match="'allow', 'ask' or 'reject', got True"):
             await EditorWorkspace(turn, policy=wrong).write_bytes(str(tmp_path / "a"), b"a")
-    assert list(tmp_path.iterdir()) == []
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("limit", ["command_timeout", "request_timeout"])

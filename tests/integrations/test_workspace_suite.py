@@ -1,4 +1,4 @@
-"""The suite that pydantic-ai has for workspaces, against the editor as a workspace: with our client and a scripted one."""
+"""The suite of pydantic-ai for workspaces, against the editor as a workspace: with our client and a scripted one."""
 
 from __future__ import annotations
 

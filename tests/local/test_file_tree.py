@@ -25,17 +25,21 @@ def every_operation(tree: FileTree) -> list[Callable[[str], object]]:
         lambda path: tree.write_bytes(path, b"overwritten"),
         tree.prepare_write,
         lambda path: tree.make_directory(f"{path}/made"),
-        tree.list,
+        tree.entries,
         lambda path: tree.remove(f"{path}/file"),
         tree.real_path,
     ]
 
 
-@pytest.mark.parametrize("way", ["{outside}", "{root}/../outside", "{root}/link", "/etc", "{root}/sub/../../outside"])
-def test_a_path_that_leads_outside_is_a_permission_error_for_every_operation(sandbox: Sandbox, way: str) -> None:
+def reading_and_writing(tree: FileTree) -> list[Callable[[str], object]]:
+    return [tree.read_bytes, lambda path: tree.write_bytes(path, b""), tree.prepare_write]
+
+
+@pytest.mark.parametrize("path", ["{outside}", "{root}/../outside", "{root}/link", "/etc", "{root}/sub/../../outside"])
+def test_a_path_that_leads_outside_is_a_permission_error_for_every_operation(sandbox: Sandbox, path: str) -> None:
     (sandbox.root / "link").symlink_to("../outside")
     tree = FileTree(sandbox.roots)
-    path = way.format(root=sandbox.root, outside=sandbox.outside)
+    path = path.format(root=sandbox.root, outside=sandbox.outside)
 
     for operation in every_operation(tree):
         with pytest.raises(PermissionError, match="outside the directories"):
@@ -54,7 +58,7 @@ def test_bytes_are_read_and_written_as_they_are(sandbox: Sandbox) -> None:
 def test_a_file_longer_than_the_limit_is_not_read(sandbox: Sandbox) -> None:
     (sandbox.root / "long").write_bytes(b"x" * 11)
 
-    with pytest.raises(OSError) as raised:
+    with pytest.raises(OSError, match="longer than 10 bytes") as raised:
         FileTree(sandbox.roots, max_bytes=10).read_bytes(str(sandbox.root / "long"))
     assert raised.value.errno == errno.EFBIG
     assert FileTree(sandbox.roots, max_bytes=11).read_bytes(str(sandbox.root / "long")) == b"x" * 11
@@ -65,7 +69,7 @@ def test_a_listing_follows_links_inside_and_says_nothing_of_those_that_lead_outs
         (sandbox.root / name).symlink_to(target)
     os.mkfifo(sandbox.root / "fifo")
 
-    assert FileTree(sandbox.roots).list(str(sandbox.root)) == [
+    assert FileTree(sandbox.roots).entries(str(sandbox.root)) == [
         TreeEntry("fifo", is_directory=False, size=None),
         TreeEntry("file", is_directory=False, size=7),
         TreeEntry("gone", is_directory=False, size=None),
@@ -110,7 +114,7 @@ def test_a_fifo_is_neither_read_nor_written_nor_waited_for(sandbox: Sandbox) -> 
     os.mkfifo(fifo)
     tree = FileTree(sandbox.roots)
 
-    for operation in (tree.read_bytes, lambda path: tree.write_bytes(path, b""), tree.prepare_write):
+    for operation in reading_and_writing(tree):
         with pytest.raises(OSError, match="not a regular file"):
             operation(fifo)
 
@@ -137,17 +141,17 @@ def test_a_real_path_is_that_of_the_standard_library_for_what_is_inside(sandbox:
         assert tree.real_path(path) == os.path.realpath(path)
     (sandbox.root / "one").symlink_to("two")
     (sandbox.root / "two").symlink_to("one")
-    with pytest.raises(OSError) as raised:
+    with pytest.raises(OSError, match="symbolic links") as raised:
         tree.real_path(f"{sandbox.root}/one/x")
     assert raised.value.errno == errno.ELOOP
 
 
-def test_what_may_not_be_accessed_is_a_permission_error(sandbox: Sandbox) -> None:
+def test_a_file_that_may_not_be_accessed_is_a_permission_error(sandbox: Sandbox) -> None:
     file = sandbox.root / "file"
     file.chmod(0)
     with sandbox.unprivileged():
         tree = FileTree(sandbox.roots)
-        for operation in (tree.read_bytes, lambda path: tree.write_bytes(path, b""), tree.prepare_write):
+        for operation in reading_and_writing(tree):
             with pytest.raises(PermissionError):
                 operation(str(file))
     file.chmod(0o600)
@@ -185,7 +189,7 @@ def perform(tree: FileTree, operation: str, path: str, number: int) -> None:
     elif operation == "write":
         tree.write_bytes(path, b"inside")
     elif operation == "list":
-        assert "secret" not in [entry.name for entry in tree.list(directory)]
+        assert "secret" not in [entry.name for entry in tree.entries(directory)]
     elif operation == "remove":
         tree.write_bytes(path, b"inside")
         tree.remove(path)

@@ -133,7 +133,7 @@ class FileTree:
             if not stat.S_ISDIR(_existing(resolved).st_mode):
                 raise os_error(errno.EEXIST)
 
-    def list(self, path: str) -> list[TreeEntry]:
+    def entries(self, path: str) -> list[TreeEntry]:
         """Return the entries of a directory, sorted by name."""
         with self._resolved(path) as resolved:
             if not stat.S_ISDIR(_existing(resolved).st_mode):

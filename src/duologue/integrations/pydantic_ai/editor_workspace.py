@@ -183,7 +183,7 @@ class EditorWorkspace(WorkspaceBackend, SupportsCommands, SupportsFilesystem, Su
 
     async def list_dir(self, path: str) -> list[FileEntry]:
         """Return the entries of a directory, sorted by name."""
-        entries = await asyncio.to_thread(self._open_tree().list, path)
+        entries = await asyncio.to_thread(self._open_tree().entries, path)
         return [_file_entry(entry, posixpath.join(path, entry.name)) for entry in entries]
 
     async def make_dir(self, path: str) -> None:

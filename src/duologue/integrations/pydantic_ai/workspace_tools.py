@@ -49,8 +49,8 @@ class WorkspaceTools(AbstractCapability[Any]):
         handler: Callable[[dict[str, Any]], Awaitable[Any]],
     ) -> Any:
         """Run a tool while its name and kind are known."""
-        name = call.tool_name
-        token = _called.set((name, self._kinds.get(name) or guess_tool_kind(name)))
+        kind: ToolKind = self._kinds.get(call.tool_name) or guess_tool_kind(call.tool_name)
+        token = _called.set((call.tool_name, kind))
         try:
             return await handler(args)
         finally:
