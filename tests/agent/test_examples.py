@@ -194,6 +194,33 @@ def test_the_settings_of_editors_name_a_command_and_its_arguments() -> None:
         assert (server["command"][0], server["args"], server["env"]) == ("/", ["/path/to/notes_agent.py"], {})
 
 
+@pytest.mark.parametrize("offers", [True, False], ids=["the editor's files and terminal", "its own"])
+async def test_the_workspace_agent_works_in_the_editor(tmp_path: Path, offers: bool) -> None:
+    (tmp_path / "notes.txt").write_text("saved\n")
+    capabilities = EVERYTHING if offers else {}
+    async with program(EXAMPLES / "workspace_agent.py", tmp_path, **capabilities) as (client, _):
+        services = ClientServices(client)
+        services.files[str(tmp_path / "notes.txt")] = "not saved\n"
+        services.output = "from the terminal"
+        session = await client.new()
+        before = "not saved\n" if offers else "saved\n"
+        assert await prompt(client, session, "read notes.txt") == before
+        assert client.asked == []
+        assert await prompt(client, session, "append notes.txt more") == "appended"
+        shown = [part for update in client.of(v1.ToolCallUpdate) for part in update.content or ()]
+        path, file = str(tmp_path / "notes.txt"), tmp_path / "notes.txt"
+        assert v1.Diff(path=path, old_text=before, new_text=f"{before}more\n") in shown
+        assert (services.files[path] if offers else file.read_text()) == f"{before}more\n"
+
+        output = "from the terminal" if offers else f"{tmp_path}\n"
+        assert await prompt(client, session, "run pwd") == f"exit code 0\n{output}"
+        assert [asked.tool_call.raw_input for asked in client.asked] == [{"command": "pwd"}]
+        assert [terminal.args for terminal in services.terminals.values()] == ([["-c", "pwd"]] if offers else [])
+        client.choose = "reject_once"
+        assert await prompt(client, session, "run rm notes.txt") == "Run rm notes.txt: the user did not permit this"
+        assert file.exists()
+
+
 @pytest.mark.parametrize("example", ["langgraph_agent", "pydantic_ai_agent"])
 async def test_an_agent_of_another_library_reads_asks_before_it_deletes_and_has_a_mode(
     tmp_path: Path, example: str
@@ -229,6 +256,7 @@ async def test_an_agent_of_another_library_reads_asks_before_it_deletes_and_has_
         "remembering_agent",
         "smallest_agent",
         "watching_agent",
+        "workspace_agent",
         "wrap_program",
     ],
 )

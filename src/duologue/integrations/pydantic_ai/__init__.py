@@ -7,8 +7,8 @@
 
 Text and thoughts stream, tool calls are shown, tools that need approval request permission, models and modes are
 settings, cancelling ends the run, and each session stores the library's message history. The MCP servers that a client
-names are connected if the extra `mcp` is installed, and calls of their tools request permission. Only programs import
-this package.
+names are connected if the extra `mcp` is installed, and calls of their tools request permission. `EditorWorkspace` lets
+tools work in the editor. Only programs import this package.
 """
 
 from __future__ import annotations

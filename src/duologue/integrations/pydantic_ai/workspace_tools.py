@@ -37,7 +37,7 @@ class WorkspaceTools(AbstractCapability[Any]):
     """
 
     def __init__(self, kinds: Mapping[str, ToolKind] | None = None) -> None:
-        self._kinds = dict(kinds or {})
+        self._kinds: Mapping[str, ToolKind] = kinds or {}
 
     async def wrap_tool_execute(
         self,
