@@ -121,7 +121,6 @@ async def test_a_tool_that_runs_commands_shows_them_live_in_its_tool_call_and_as
         shown = [update.content for update in client.of(v1.ToolCallUpdate) if update.content]
         assert v1.Terminal(terminal_id="term_0") in shown[-1]
         assert client.text == "3 [what the terminal shows] []"
-        await client.until(lambda: services.released == ["term_0"])
 
 
 async def test_our_client_does_not_ask_again_for_a_command_that_its_user_has_allowed(tmp_path: Path) -> None:
@@ -242,6 +241,26 @@ async def test_a_process_that_a_command_left_running_goes_on_and_ends_with_the_t
             pid = int(result.stdout)
             assert (await workspace.run(["kill", "-0", str(pid)])).exit_code == 0
         await until_ended(pid)
+
+
+async def test_terminals_of_a_turn_are_released_when_it_ends(tmp_path: Path) -> None:
+    released, in_turn = asyncio.Event(), list[bool]()
+
+    async def work(turn: Turn[Settings]) -> None:
+        await EditorWorkspace(turn, **ALLOW).run(["true"])
+        in_turn.append(released.is_set())
+
+    async with asyncio.timeout(60), client_for(agent_with(work), tmp_path, terminal=True) as client:
+        ClientServices(client)
+
+        @client.handlers.on(v1.TERMINAL_RELEASE)
+        async def release(context: Context, params: v1.ReleaseTerminalRequest) -> v1.ReleaseTerminalResponse:
+            released.set()
+            return v1.ReleaseTerminalResponse()
+
+        await client.prompt(await client.new(), "go")
+        await released.wait()
+    assert in_turn == [False]
 
 
 async def test_terminals_of_many_commands_are_released_before_the_turn_ends(tmp_path: Path) -> None:
