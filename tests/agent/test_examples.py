@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
+from duologue.testing import ModelServer, ModelTurn, RequestPattern, tool_call
 from tests.agent.complete import ClientServices
 from tests.agent.programs import EXAMPLES, program
 from tests.agent.wire_client import EVERYTHING, RecordingClient
@@ -219,6 +221,33 @@ async def test_the_workspace_agent_works_in_the_editor(tmp_path: Path, offers: b
         client.choose = "reject_once"
         assert await prompt(client, session, "run rm notes.txt") == "Run rm notes.txt: the user did not permit this"
         assert file.exists()
+
+
+async def test_the_coding_agent_edits_and_runs_commands_where_its_mode_allows_it(
+    tmp_path: Path, model_server: Callable[..., ModelServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tea.py").write_text("tea = 'black'\n")
+    edit = {"path": "tea.py", "replacements": [{"old_text": "black", "new_text": "green"}]}
+    server = model_server(
+        [
+            ModelTurn("It is black."),
+            ModelTurn("", tools=[tool_call("edit_file", **edit)]),
+            ModelTurn("", tools=[tool_call("run_command", command="cat tea.py")]),
+            ModelTurn("Now it is green.", expect=RequestPattern(tool_result="tea = 'green'")),
+        ]
+    )
+    monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+    monkeypatch.setenv("OPENAI_API_KEY", server.api_key)
+    async with program(EXAMPLES / "coding_agent.py", tmp_path) as (client, _):
+        client.answer_permission()
+        session = await client.new()
+        assert await prompt(client, session, "Which tea?") == "It is black."
+        assert "edit_file" not in server.requests[0].tools
+        await client.set_mode(session, "edit")
+        assert await prompt(client, session, "I prefer green tea") == "Now it is green."
+        assert (tmp_path / "tea.py").read_text() == "tea = 'green'\n"
+        assert [asked.tool_call.raw_input for asked in client.asked] == [{"command": "cat tea.py"}]
+    server.check()
 
 
 @pytest.mark.parametrize("example", ["langgraph_agent", "pydantic_ai_agent"])
