@@ -59,7 +59,7 @@ NAMES: dict[type, list[str]] = {
         *("settings", "steering", "stop", "take_steering", "terminal", "text", "think", "tokens", "tool", "update"),
     ],
     ToolCallHandle: [
-        *("add_location", "diff", "fail", "is_cancelled", "on_cancel", "request_permission"),
+        *("add_location", "diff", "fail", "is_cancelled", "kind", "name", "on_cancel", "request_permission"),
         *("request_permission_option", "show", "status", "tool_call_id", "update"),
     ],
     TerminalHandle: ["kill", "output", "part", "wait"],

@@ -18,7 +18,7 @@ class Files:
         self._session = session
 
     @property
-    def roots(self) -> Roots:
+    def _roots(self) -> Roots:
         """The session's directories on this machine, for what no client offers: listings, bytes, removal."""
         return self._session._directories.roots
 
@@ -40,7 +40,7 @@ class Files:
             from duologue.protocol.client_requests import ReadFile
 
             return await session._client.ask(ReadFile(session_id=session.id, path=target, line=line, limit=limit))
-        return await asyncio.to_thread(self.roots.read_text, target, line=line, limit=limit)
+        return await asyncio.to_thread(self._roots.read_text, target, line=line, limit=limit)
 
     async def write(self, path: str | Path, text: str) -> None:
         """Replace the text of a file; create the file and its directories if they do not exist.
@@ -55,4 +55,4 @@ class Files:
 
             await session._client.ask(WriteFile(session_id=session.id, path=target, content=text))
         else:
-            await asyncio.to_thread(self.roots.write_text, target, text)
+            await asyncio.to_thread(self._roots.write_text, target, text)

@@ -223,7 +223,7 @@ class EditorWorkspace(WorkspaceBackend, SupportsCommands, SupportsFilesystem, Su
         """
         if self._turn._is_over:
             raise WorkspaceUnavailableError("the turn of this workspace is over; make one for each turn")
-        return FileTree(self._turn.files.roots)
+        return FileTree(self._turn.files._roots)
 
     async def _read(self, tree: FileTree, path: str, real: str) -> bytes:
         try:
