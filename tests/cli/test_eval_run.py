@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from duologue.evals.record.run_directory import RunDirectory
-from tests.cli.program import PROGRAM, duologue, environment, terminal
+from tests.cli.program import duologue, terminal
 from tests.evals.run.suites import python_agent, write_suite
 
 AGENT = python_agent("obedient_agent")
@@ -94,44 +93,6 @@ def test_a_seed_is_a_whole_number_from_0(tmp_path: Path, seed: str) -> None:
     assert found.returncode == 2
     assert f"expected a whole number from 0, not '{seed}'" in found.stderr
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_run_goes_on_after_ctrl_c_and_nothing_of_the_cancelled_trial_is_left(tmp_path: Path) -> None:
-    running = tmp_path / "running"
-    once = f"shell test -e {running}.again || echo\nhang {running}"
-    slow = f'[[cases]]\nid = "slow"\nprompts = [{json.dumps(once)}]\ntimeouts = {{ turn = 60 }}\n'
-    write_suite(tmp_path, PASSES, slow)
-    arguments = ["eval", "run", "suite.toml", "--sandbox", "none", "--agent", f"it={AGENT}", "-o", "out"]
-    process = subprocess.Popen(
-        [*PROGRAM, *arguments],
-        cwd=tmp_path,
-        env=environment(tmp_path, TMPDIR=str(tmp_path)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    wait_for_file(running, process)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-
-    assert process.returncode == 130, errors
-    assert "cancelling the trials that run" in errors
-    assert "--resume out" in errors
-    run = RunDirectory.open(tmp_path / "out")
-    assert [record.result().key.case for record in run.records()] == ["good"]
-    assert list((tmp_path / "out" / "attempts").iterdir()) == []
-    assert list(tmp_path.glob("duologue-*")) == []
-
-
-def wait_for_file(path: Path, process: subprocess.Popen[str]) -> None:
-    """Wait until a file exists, which the program or an agent of it makes."""
-    while not path.exists():
-        try:
-            process.wait(0.05)
-        except subprocess.TimeoutExpired:
-            continue
-        raise AssertionError(process.communicate())
 
 
 def test_a_run_is_continued_with_the_agents_that_it_has(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 
+from duologue.cli.console.interrupts import run_until_interrupted
 from duologue.cli.console.safe_output import Style, safe, say
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.evals.report.regrade import RegradedTrial, regrade_run
@@ -28,7 +28,7 @@ def grade(arguments: argparse.Namespace) -> int:
         if sys.stderr.isatty() and count % 20 == 0:
             say(f"{count} trials graded\n", Style.DIM)
 
-    found = asyncio.run(regrade_run(arguments.run, suite=suite, jobs=arguments.jobs, on_trial=show))
+    found = run_until_interrupted(regrade_run(arguments.run, suite=suite, jobs=arguments.jobs, on_trial=show))
     out = safe(sys.stdout, is_exact=True)
     if arguments.json:
         out.write_json(found)

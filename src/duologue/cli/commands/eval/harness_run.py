@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import shlex
 import stat
@@ -17,6 +16,8 @@ from typing import Any, TextIO, TypeAlias
 import msgspec
 from msgspec import structs
 
+from duologue.cli.console.interrupts import run_until_interrupted, terminated_like_interrupted
+from duologue.cli.console.safe_output import Style, say
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.evals.exceptions import EvalError
 from duologue.evals.record.run_directory import RunDirectory
@@ -45,6 +46,7 @@ def run_prompts(arguments: argparse.Namespace, trials: int, make_line: LineMaker
     if len(agents) > 1:
         raise UsageError("give one agent: with `--agent`, or as a command after `--`")
     with (
+        terminated_like_interrupted(),
         _prompts_file(arguments.prompts) as path,
         tempfile.TemporaryDirectory(prefix="duologue-run-") as folder,
     ):
@@ -63,8 +65,12 @@ def run_prompts(arguments: argparse.Namespace, trials: int, make_line: LineMaker
                 options=options,
                 observer=writer.observe,
             )
-            end = asyncio.run(running)
+            end = run_until_interrupted(running, _say_cancelling)
     return ExitCode.OK if end.is_complete else ExitCode.INCOMPLETE
+
+
+def _say_cancelling() -> None:
+    say("cancelling the trials that run; press Ctrl-C again to end at once\n", Style.YELLOW)
 
 
 class _LineWriter:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import shlex
-import signal
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -13,13 +11,14 @@ from pathlib import Path
 import msgspec
 
 from duologue.cli.commands.eval.run_output import RunOutput
+from duologue.cli.console.interrupts import run_until_interrupted
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.evals.exceptions import EvalError
 from duologue.evals.record.key import directory_name
 from duologue.evals.record.run_directory import RunDirectory
 from duologue.evals.run.credentials import CredentialFile
 from duologue.evals.run.options import RunLimits, TrialOptions
-from duologue.evals.run.suite_run import RunEnd, run_suite
+from duologue.evals.run.suite_run import run_suite
 from duologue.evals.suite.loader import load_suite
 from duologue.evals.suite.suite import Suite
 from duologue.recording.redaction import MASK
@@ -36,11 +35,23 @@ def run(arguments: argparse.Namespace) -> int:
     suite = load_suite(Path(arguments.suite))
     directory = run_directory(arguments, suite)
     output = RunOutput(arguments, directory)
+    running = run_suite(
+        suite,
+        agents_of(arguments, directory),
+        directory,
+        trials=arguments.trials,
+        cases=arguments.case,
+        seed=arguments.seed,
+        retry_missing=arguments.retry_missing,
+        options=options_of(arguments),
+        observer=output.observe,
+    )
     try:
-        end = asyncio.run(run_until_interrupted(arguments, suite, directory, output))
-    finally:
-        output.close()
-    if end is None:
+        try:
+            end = run_until_interrupted(running, output.say_cancelling)
+        finally:
+            output.close()
+    except KeyboardInterrupt:
         output.say_interrupted(resume_command(arguments, directory), limits_of(arguments))
         return ExitCode.INTERRUPTED
     unmet = output.write_end(end, thresholds)
@@ -49,50 +60,6 @@ def run(arguments: argparse.Namespace) -> int:
     if unmet:
         return ExitCode.BELOW_THRESHOLD
     return ExitCode.OK if end.is_complete else ExitCode.INCOMPLETE
-
-
-async def run_until_interrupted(
-    arguments: argparse.Namespace, suite: Suite, directory: Path, output: RunOutput
-) -> RunEnd | None:
-    """Run the trials; return None if the user pressed Ctrl-C, after those that ran were cancelled.
-
-    A second Ctrl-C ends the program at once.
-    """
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None, "a coroutine runs in a task"
-    is_interrupted = False
-
-    def interrupt() -> None:
-        nonlocal is_interrupted
-        if is_interrupted:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            signal.raise_signal(signal.SIGINT)
-            return
-        is_interrupted = True
-        output.say_cancelling()
-        task.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupt)
-    try:
-        return await run_suite(
-            suite,
-            agents_of(arguments, directory),
-            directory,
-            trials=arguments.trials,
-            cases=arguments.case,
-            seed=arguments.seed,
-            retry_missing=arguments.retry_missing,
-            options=options_of(arguments),
-            observer=output.observe,
-        )
-    except asyncio.CancelledError:
-        if not is_interrupted:
-            raise
-        return None
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
 
 
 def options_of(arguments: argparse.Namespace) -> TrialOptions:

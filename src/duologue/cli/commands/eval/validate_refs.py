@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import shlex
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import msgspec
 from msgspec import structs
 
 from duologue.cli.commands.eval.documents import write_document
+from duologue.cli.console.interrupts import run_until_interrupted
 from duologue.cli.console.safe_output import Style, safe, say
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.evals.report.reference_check import ReferenceResult, check_references
@@ -27,7 +27,7 @@ def validate_refs(arguments: argparse.Namespace) -> int:
     if arguments.grader is not None:
         grader = _executable(arguments.grader)
         cases = [structs.replace(case, graders=[grader]) for case in cases]
-    found = asyncio.run(_all(cases))
+    found = run_until_interrupted(_all(cases))
     if not found:
         raise UsageError(f"no case of {arguments.suite} has graders and a `reference` or a `solution`")
     text = "".join(msgspec.json.encode(each).decode() + "\n" for each in found)
