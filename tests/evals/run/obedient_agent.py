@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Any
 
 MODES = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}]}
-ORPHAN = "import os, time; os.setsid(); time.sleep(600)  # an orphan of a trial"
+ORPHAN = "import time; time.sleep(600)  # an orphan of a trial"
+
+
+def orphan_script(mark: str) -> str:
+    """Return a program that leaves a process of another session, without its environment, and ends before it."""
+    command = f"[sys.executable, '-c', {ORPHAN!r}, {mark!r}]"
+    return f"import subprocess, sys; subprocess.Popen({command}, env={{}}, start_new_session=True)"
 
 
 class Agent:
@@ -164,8 +170,18 @@ class Agent:
 
     def do_orphan(self, rest: str) -> None:
         """Leave a process of another session, without our environment, whose parent has ended."""
-        script = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {ORPHAN!r}, {rest!r}], env={{}})"
+        script = orphan_script(rest)
         subprocess.run([sys.executable, "-c", script], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+    def do_terminal(self, rest: str) -> None:
+        """Run a command in a terminal of the client, and say its output and its exit code, or the error."""
+        made = self.request("terminal/create", command=rest)
+        if isinstance(made, str):
+            self.say(made)
+            return
+        ended = self.request("terminal/wait_for_exit", terminalId=made["terminalId"])
+        found = self.request("terminal/output", terminalId=made["terminalId"])
+        self.say(f"{found['output']}{ended['exitCode']}")
 
     def do_cost(self, rest: str) -> None:
         amount, _, currency = rest.partition(" ")

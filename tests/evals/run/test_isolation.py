@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -22,6 +23,7 @@ from duologue.evals.run import bubblewrap
 from duologue.evals.run.credentials import CredentialFile, Credentials
 from duologue.evals.run.scratch import Scratch
 from duologue.transports.base import Transport
+from tests.evals.run.obedient_agent import orphan_script
 from tests.evals.run.suites import python_agent, run_cases
 
 AGENT = python_agent("obedient_agent")
@@ -371,6 +373,39 @@ async def test_a_process_that_the_agent_left_behind_is_named_and_ended(tmp_path:
 
     (line,) = record.result().left_processes
     assert line.endswith(str(tmp_path))
+    assert processes_with(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize("sandbox", ["none", pytest.param("bwrap", marks=needs_bubblewrap)])
+async def test_a_process_that_a_command_of_our_terminals_left_behind_is_ended(tmp_path: Path, sandbox: str) -> None:
+    command = shlex.join([sys.executable, "-c", orphan_script(str(tmp_path))])
+    text = case(f"terminal {command}", "terminal echo and a command later", more='on_ask = "allow"')
+    record = await record_of(tmp_path, text, options={"sandbox": sandbox})
+
+    assert record.result().output == "0and a command later\n0"
+    assert processes_with(str(tmp_path)) == []
+    # What is confined has ended before it could be named.
+    assert [line.endswith(str(tmp_path)) for line in record.result().left_processes] == [True] * (sandbox == "none")
+
+
+async def test_a_command_of_our_terminals_that_does_not_exist_is_an_error_of_its_start(tmp_path: Path) -> None:
+    (tmp_path / "suite").mkdir()
+    steps = ("terminal no-such-program", "terminal ./no-such-file", "write plain x", "terminal ./plain")
+    record = await record_of(tmp_path, case(*steps, more='on_ask = "allow"'))
+
+    messages = ("no command 'no-such-program'", "no such file: './no-such-file'", "'./plain' cannot be run")
+    assert [message for message in messages if message not in record.result().output] == []
+
+
+async def test_a_process_that_a_grader_left_behind_is_ended(tmp_path: Path) -> None:
+    grader = json.dumps([sys.executable, "-c", orphan_script(str(tmp_path))])
+    record = await record_of(
+        tmp_path, case("say x", more=f'graders = [{{ type = "command", command = {grader} }}]'), options={"retries": 0}
+    )
+
+    grades = record.grades()
+    assert grades is not None
+    assert (grades.passed, grades.errors) == (True, [])
     assert processes_with(str(tmp_path)) == []
 
 

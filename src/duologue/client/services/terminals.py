@@ -28,6 +28,7 @@ from duologue.conversation.work_state import TerminalExit
 from duologue.errors import InvalidParams, InvalidRequest, ResourceNotFound, StartError
 from duologue.local.commands import GRACE_SECONDS, MAX_PROCESSES, OUTPUT_LIMIT, RunningCommand
 from duologue.protocol.values import TerminalOutputResult
+from duologue.transports.process.command import check_program
 
 MAX_PER_SESSION = 32
 """More terminals than any agent uses at once."""
@@ -286,11 +287,14 @@ class Terminals:
         terminal: _Terminal,
     ) -> RunningCommand:
         cwd = directory.start_path()
+        env = {**_search_path(), **self._env, **env}
         try:
+            if self._prefix:  # it would be the prefix that finds nothing to start
+                check_program(argv, env, cwd)
             return await self._run(
                 [*self._prefix, *argv],
                 cwd=cwd,
-                env={**_search_path(), **self._env, **env},
+                env=env,
                 output_limit=min(self._hard_cap, self._output_limit if limit is None else max(0, limit)),
                 on_output=terminal.on_output,
             )

@@ -24,6 +24,8 @@ from duologue.evals.record.result import GraderOutput
 from duologue.evals.record.versioned_file import read_bounded
 from duologue.evals.suite.grader_specs import CommandGrader, ExecutableGrader, FunctionGrader
 from duologue.local.commands import RunningCommand
+from duologue.transports.process.command import check_program, reaped
+from duologue.transports.process.environment import safe
 
 MAX_OUTPUT_BYTES = 16 << 20
 """Size of the largest output of a grader."""
@@ -127,7 +129,8 @@ async def _run(command: Sequence[str], *, cwd: Path, timeout: float, env: Mappin
         GraderError: It could not be started, took too long, or was killed.
     """
     try:
-        async with await RunningCommand.start(command, cwd=cwd, env=env) as running:
+        check_program(command, safe(env), cwd)
+        async with await RunningCommand.start([*reaped(), *command], cwd=cwd, env=env) as running:
             try:
                 async with asyncio.timeout(timeout):
                     ended = await running.wait()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Unpack, cast
@@ -17,7 +15,7 @@ from msgspec import Struct
 from duologue.client.target import BUILTIN, AgentTarget, Target, TargetOptions, is_name
 from duologue.evals.exceptions import EvalError
 from duologue.transports.base import Transport
-from duologue.transports.process.command import REAPER, explain_failure, program_name
+from duologue.transports.process.command import check_program, program_name, reaped
 from duologue.transports.process.environment import OWNER, safe
 from duologue.transports.process.transport import ProcessTransport
 from duologue.transports.remote.url import is_remote
@@ -171,10 +169,9 @@ class TrialTarget(AgentTarget):
         if command is None:
             return super().open()
         env = self._variables()
-        if shutil.which(command[0], path=safe(env).get("PATH")) is None:
-            raise explain_failure(command, safe(env), self.cwd, FileNotFoundError())
+        check_program(command, safe(env), self.cwd)
         self.transport = self._process = ProcessTransport(
-            [*self._reaper(), *self._confine(command), *command],
+            [*reaped(self._report), *self._confine(command), *command],
             cwd=self.cwd,
             env=env,
             inherit_env=False,
@@ -186,8 +183,3 @@ class TrialTarget(AgentTarget):
         # A process that started this one finds its descendants by the marker.
         marker = {OWNER: os.environ[OWNER]} if OWNER in os.environ else {}
         return {**self.env, **marker}
-
-    def _reaper(self) -> list[str]:
-        if sys.platform != "linux" or not sys.executable:
-            return []
-        return [sys.executable, "-I", "-S", REAPER, str(self._report)]

@@ -35,6 +35,7 @@ from duologue.evals.run.targets import EvalAgent, TrialTarget, parse_agent
 from duologue.evals.suite.case import Case
 from duologue.evals.suite.grader_specs import JudgeGrader, TextGrader, TrajectoryGrader
 from duologue.recording.recorder import Recorder
+from duologue.transports.process.command import reaped
 from duologue.usage.amounts import SessionUsage
 
 REPORTS_FAILURES = {"jetbrains": {"air": {"version": 1, "capabilities": ["sessionFailure"]}}}
@@ -158,7 +159,7 @@ class TrialRun:
                     target,
                     permissions=permissions_of(case),
                     workspace=Workspace(scratch.workspace),
-                    terminals=Terminals(env=scratch.environment(), prefix=self._prefix(scratch, [])),
+                    terminals=Terminals(env=scratch.environment(), prefix=self._terminal_prefix(scratch)),
                     on_elicit=elicitation_handler(case),
                     observers=(recorder,),
                     startup_timeout=case.timeouts.start,
@@ -221,6 +222,10 @@ class TrialRun:
 
     def _prefix(self, scratch: Scratch, command: Sequence[str]) -> list[str]:
         return bubblewrap.prefix_of(scratch, command) if self._plan.is_confined else []
+
+    def _terminal_prefix(self, scratch: Scratch) -> list[str]:
+        # What a command leaves ends with it, confined or not.
+        return [*reaped(scratch.report), *self._prefix(scratch, [])]
 
     @property
     def _seed(self) -> int:

@@ -43,6 +43,35 @@ def program_name(command: Sequence[str]) -> str:
     return program if name == "-c" else name
 
 
+def reaped(report: str | Path = os.devnull) -> list[str]:
+    """Return the words before a command that end what it leaves behind; none where the system cannot do that.
+
+    Args:
+        report: File for the command lines of what was left.
+    """
+    if sys.platform != "linux" or not sys.executable:
+        return []
+    return [sys.executable, "-I", "-S", REAPER, str(report)]
+
+
+def check_program(command: Sequence[str], env: Mapping[str, str], cwd: str | Path | None) -> None:
+    """Check that the program of a command exists, before another program is to start it.
+
+    Raises:
+        StartError: It does not, or it cannot be run.
+    """
+    import shutil
+
+    path = Path(cwd or ".") / command[0] if os.sep in command[0] else None
+    if path is None:
+        is_program = shutil.which(command[0], path=os.pathsep.join(os.get_exec_path(env))) is not None
+    else:
+        is_program = path.is_file() and os.access(path, os.X_OK)
+    if not is_program:
+        is_there = path is not None and path.exists()
+        raise explain_failure(command, env, cwd, PermissionError() if is_there else FileNotFoundError())
+
+
 def split_command(command: str | Sequence[str]) -> list[str]:
     """Return the program and its arguments. A string is split as a shell would, but no shell runs.
 
