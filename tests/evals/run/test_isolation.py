@@ -174,6 +174,30 @@ async def test_a_credential_file_is_copied_read_only_and_recorded_nowhere(tmp_pa
     assert "HOME/.codex/auth.json" not in record.result().writes
 
 
+@pytest.mark.parametrize(
+    ("more", "kind"), [("", "sandbox_failed"), ('env = ["OTHER_NAME"]', "harness_failed")], ids=["copied", "read"]
+)
+async def test_the_reason_of_a_trial_that_broke_has_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, kind: str
+) -> None:
+    secret = "quite-plain-words-4711"
+    monkeypatch.setenv("PLAIN_NAME", secret)
+    monkeypatch.setenv("OTHER_NAME", "other words")
+    source = tmp_path / secret / "key"
+    source.parent.mkdir()
+    source.write_text("key")
+    # The first trial removes the file that the second one needs.
+    options = {"retries": 0, "env": ("PLAIN_NAME",), "credentials": (CredentialFile(source, ".key"),)}
+    text = case(f"shell rm {source}", more=more)
+    _, run = await run_cases(tmp_path, text, agents={"it": AGENT}, trials=2, options=options)
+
+    first, second = run.records()
+    outcome = second.result().outcome
+    assert (first.result().outcome.kind, outcome.kind) == ("completed", kind)
+    assert "/key" in outcome.detail
+    assert secret not in second.result_file.read_text()
+
+
 def test_a_credential_file_outside_of_home_needs_a_place(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("x")
 
@@ -440,6 +464,48 @@ async def test_a_simulated_user_is_confined_too(tmp_path: Path) -> None:
 
     assert (record.result().outcome.kind, record.result().output) == ("completed", "tea")
     assert not outside.exists()
+
+
+@needs_bubblewrap
+async def test_a_simulated_user_and_commands_of_terminals_are_confined_also_if_the_agent_cannot_be(
+    tmp_path: Path,
+) -> None:
+    agent = Agent("runs")
+
+    @agent.on_prompt
+    async def answer(turn: Turn) -> None:
+        done = await turn.run("touch", str(tmp_path / "by-command"))
+        await turn.say(f"{turn.text} {done.output}")
+
+    text = case_with_user(tmp_path, f"touch {tmp_path}/by-user") + 'on_ask = "allow"'
+    end, run = await run_cases(tmp_path, text, agents={"it": agent}, options={"sandbox": "auto"})
+
+    record = next(iter(run.records()))
+    assert end.sandbox == "bwrap"
+    assert record.result().outcome.kind == "completed"
+    assert "Read-only file system" in record.result().output
+    assert not (tmp_path / "by-command").exists()
+    assert not (tmp_path / "by-user").exists()
+    workspace = record.manifest().workspace
+    assert (workspace.sandbox, workspace.is_watched) == ("none", False)
+
+
+@needs_bubblewrap
+async def test_an_agent_that_needs_what_it_cannot_see_is_an_error_that_says_how_to_show_it(
+    tmp_path: Path, scratch_root: Path
+) -> None:
+    hidden = scratch_root / "module"
+    hidden.mkdir()
+    (hidden / "needed.py").write_text("")
+    script = tmp_path / "agent"
+    script.write_text(f"#!/bin/sh\ntest -e {hidden}/needed.py || exit 9\nexec {AGENT}\n")
+    script.chmod(0o755)
+
+    with pytest.raises(EvalError, match=r"exited with code 9(.|\n)*`--sandbox none`") as caught:
+        await run_cases(tmp_path / "one", case("say x"), agents={"it": str(script)}, options={"sandbox": "auto"})
+    assert str(scratch_root) in str(caught.value)
+    end, _ = await run_cases(tmp_path / "two", case("say x"), agents={"it": str(script)}, options={"sandbox": "none"})
+    assert (end.progress.done, end.progress.missing) == (1, 0)
 
 
 @needs_bubblewrap

@@ -42,6 +42,14 @@ def obstacle() -> str:
     )
 
 
+def hint() -> str:
+    """Return what a person can do if an agent does not start because it is confined."""
+    return (
+        f"\nIt was confined by bubblewrap: it sees nothing of {tempfile.gettempdir()} but what its command names, and "
+        "writes in its own directories only. If it needs more, run it with `--sandbox none`"
+    )
+
+
 def prefix_of(scratch: Scratch, command: Sequence[str]) -> list[str]:
     """Return the words before a command that confine it to the directories of an attempt.
 

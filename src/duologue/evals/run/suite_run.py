@@ -43,7 +43,7 @@ class RunEnd(Struct, frozen=True, kw_only=True):
         directory: The run directory.
         progress: Numbers of trials, the cost, and the limit that stopped it (`stop`), if one did.
         given_up: Why no further trial of an agent was started, by its label.
-        sandbox: `bwrap`, or why agents were not confined.
+        sandbox: `bwrap`, or why agents, simulated users and commands of terminals were not confined.
     """
 
     directory: Path
@@ -92,7 +92,7 @@ async def run_suite(
     options = options or TrialOptions()
     named = eval_agents(agents)
     path = Path(directory)
-    sandbox = _sandbox(options, named)
+    sandbox = _sandbox(options)
     credentials = Credentials(options.env, options.credentials)
     if (path / "run.json").exists():
         run = await finish(RunDirectory.open, path, suite_digest=suite.digest)
@@ -198,12 +198,13 @@ def _shown(agent: AgentIdentity) -> str:
     return agent.url or shlex.join(agent.command) or "an object of a program"
 
 
-def _sandbox(options: TrialOptions, agents: list[EvalAgent]) -> str:
-    """Return `bwrap`, or why agents are not confined."""
+def _sandbox(options: TrialOptions) -> str:
+    """Return `bwrap`, or why nothing is confined.
+
+    An agent of another machine is not, but simulated users and the commands that it runs in our terminals are.
+    """
     if options.sandbox == "none":
         return "not wanted"
-    if not any(agent.is_local for agent in agents):
-        return "no agent is a process of this machine"
     obstacle = bubblewrap.obstacle()
     if obstacle and options.sandbox == "bwrap":
         raise EvalError(f"the agents cannot be confined: {obstacle}")
@@ -266,6 +267,8 @@ async def _probe(
             ) as connected:
                 return identity_of(agent, target, connected)
         except (DuologueError, OSError) as error:
-            raise EvalError(f"the agent {agent.label!r} cannot be started: {error}") from error
+            hint = bubblewrap.hint() if is_confined and agent.is_local else ""
+            message = credentials.removed_from(f"the agent {agent.label!r} cannot be started: {error}{hint}")
+            raise EvalError(message) from error
         finally:
             await finish(scratch.remove)

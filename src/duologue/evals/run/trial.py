@@ -99,18 +99,20 @@ class TrialRun:
             result = structs.replace(result, outcome=await self._run_in(scratch))
             return await finish(self._complete, result, scratch)
         except (SandboxError, OSError) as error:
-            failed = TrialOutcome(kind="sandbox_failed", reason=type(error).__name__, detail=str(error))
-            return structs.replace(result, outcome=failed, ended=_now())
+            return self._failed(result, TrialOutcome(kind="sandbox_failed", reason=_name(error), detail=str(error)))
         except DuologueError as error:
-            return structs.replace(result, outcome=outcome_of_error(error), ended=_now())
+            return self._failed(result, outcome_of_error(error))
         except Exception as error:  # whatever a suite or an agent provoked: it costs this trial, not the run
-            detail = str(error).encode("utf-8", "backslashreplace").decode()
-            detail = self._credentials.removed_from(detail)
-            failed = TrialOutcome(kind="harness_failed", reason=type(error).__name__, detail=detail)
-            return structs.replace(result, outcome=failed, ended=_now())
+            return self._failed(result, TrialOutcome(kind="harness_failed", reason=_name(error), detail=str(error)))
         finally:
             if scratch is not None:
                 await finish(self._clean, scratch)
+
+    def _failed(self, result: TrialResult, outcome: TrialOutcome) -> TrialResult:
+        """Return the result of an attempt that broke; its detail has no secrets, and can be written as UTF-8."""
+        detail = outcome.detail.encode("utf-8", "backslashreplace").decode()
+        outcome = structs.replace(outcome, detail=self._credentials.removed_from(detail))
+        return structs.replace(result, outcome=outcome, ended=_now())
 
     async def _run_in(self, scratch: Scratch) -> TrialOutcome:
         self._checkout = Checkout(self._case, scratch)
@@ -303,6 +305,10 @@ async def grade_attempt(attempt: Attempt, result: TrialResult, case: Case) -> Gr
 def needs_workspace(case: Case) -> bool:
     """Return True if a grader of the case looks at the workspace."""
     return any(not isinstance(grader, TextGrader | TrajectoryGrader | JudgeGrader) for grader in case.graders)
+
+
+def _name(error: Exception) -> str:
+    return type(error).__name__
 
 
 def _now() -> str:

@@ -139,10 +139,16 @@ class RunOutput:
         for line in unmet:
             self._errors.write(f"below the threshold: {escape_line(line, None)}\n", Style.RED)
         if not self._is_quiet and not self._is_json:
-            confined = "by bubblewrap" if end.sandbox == "bwrap" else f"not at all: {end.sandbox}"
-            self._errors.write(f"agents were confined {confined}\n", Style.DIM)
+            self._errors.write(f"agents were confined {escape_line(_confinement(end, run), None)}\n", Style.DIM)
             self._errors.write(f"duologue eval report {end.directory} shows intervals and every case\n", Style.DIM)
         return unmet
+
+
+def _confinement(end: RunEnd, run: RunSummary) -> str:
+    if end.sandbox != "bwrap":
+        return f"not at all: {end.sandbox}"
+    others = ", ".join(agent.label for agent in run.manifest.agents if not agent.command)
+    return f"by bubblewrap, but not {others}: no process is started for it" if others else "by bubblewrap"
 
 
 def write_summary(out: SafeOutput, run: RunSummary) -> None:
