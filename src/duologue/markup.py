@@ -47,9 +47,10 @@ def markdown_text(text: str, most: int | None = MOST_CHARACTERS) -> str:
     return escape_line(text, most).translate(_SPECIAL)
 
 
-def markdown_code(text: str) -> str:
-    """Return text as code in a line of Markdown."""
-    return f"`{escape_line(text).replace('`', chr(39))}`"
+def markdown_code(text: str, *, in_table: bool = False) -> str:
+    """Return text as code in a line of Markdown, or in a row of a table, where a bar would end its cell."""
+    code = escape_line(text).replace("`", "'")
+    return f"`{code.replace('|', chr(92) + '|') if in_table else code}`"
 
 
 def xml_text(text: str) -> str:

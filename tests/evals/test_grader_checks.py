@@ -101,8 +101,44 @@ def test_a_grader_can_be_calibrated_alone(tmp_path: Path) -> None:
     run = read_run(build_run(tmp_path, {"one": {"a": "PF"}}))
 
     assert calibrate(run, labels_of("P", "F"), grader="text 1").labelled == 2
-    assert calibrate(run, labels_of("P", "F"), grader="other").undecided == 2
     assert calibrate(run, []).matrix.total == 0
+
+
+def test_a_grader_that_the_run_does_not_have_is_refused_and_those_that_it_has_are_named(tmp_path: Path) -> None:
+    run = read_run(build_run(tmp_path, {"one": {"a": "PF"}}))
+
+    for ask in (lambda: calibrate(run, [], grader="text 2"), lambda: sample_to_label(run, 2, grader="text 2")):
+        with pytest.raises(EvalError, match="no grader 'text 2': it has 'text 1'; did you mean 'text 1'?"):
+            ask()
+    ungraded = read_run(build_run(tmp_path / "other", {"one": {"a": "C"}}))
+    with pytest.raises(EvalError, match="none of its trials has been graded"):
+        calibrate(ungraded, [], grader="text 1")
+    with pytest.raises(EvalError, match="nothing to label"):
+        sample_to_label(ungraded, 1)
+    with pytest.raises(ValueError, match="at least one trial, not 0"):
+        sample_to_label(run, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--seed=-1"], "argument --seed: expected a whole number from 0, not '-1'"),
+        (["--sample", "0"], "argument -s/--sample: expected a number from 1, not 0"),
+        (["--sample=-2"], "argument -s/--sample: expected a whole number, not '-2'"),
+        (["--labels", "labels.jsonl", "--markdown"], "`--markdown` and `-o` are for a sample"),
+        (["--grader", "text"], "no grader 'text': it has 'text 1'"),
+    ],
+)
+def test_wrong_arguments_of_a_calibration_are_refused_with_a_sentence(
+    tmp_path: Path, words: list[str], message: str
+) -> None:
+    build_run(tmp_path, {"one": {"a": "PF"}})
+    (tmp_path / "labels.jsonl").touch()
+    found = duologue(tmp_path, "eval", "calibrate", "run", *words)
+
+    assert found.returncode in (1, 2)
+    assert message in found.stderr
+    assert found.stdout == ""
 
 
 def test_a_sample_has_as_many_passed_as_failed_trials(tmp_path: Path) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 from duologue.evals.exceptions import EvalError, RecordError
 from duologue.evals.report.eval_report import make_report, metrics_of
+from duologue.evals.report.harness_results import read_harness_run
+from duologue.evals.report.markdown import comparison_to_markdown, to_markdown
+from duologue.evals.report.run_comparison import compare_runs
 from duologue.evals.report.run_summary import read_run
 from duologue.evals.report.thresholds import Threshold, parse_threshold, unmet_thresholds
+from tests.cli.program import duologue
 from tests.evals.run_builder import build_run
 
 
@@ -136,6 +142,19 @@ def test_a_directory_without_a_run_is_refused_with_a_sentence(tmp_path: Path) ->
         make_report([])
 
 
+@pytest.mark.parametrize("lacking", ["agents", "cases"])
+def test_a_run_without_agents_or_cases_is_refused_with_a_sentence(tmp_path: Path, lacking: str) -> None:
+    path = build_run(tmp_path, {"one": {"a": "P"}})
+    manifest = json.loads((path / "run.json").read_text())
+    (path / "run.json").write_text(json.dumps({**manifest, lacking: []}))
+
+    with pytest.raises(EvalError, match=f"run has no {lacking}, so that there is nothing to report"):
+        make_report([read_run(path)])
+    shown = duologue(tmp_path, "eval", "report", "run", "--html", "page.html")
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert shown.stderr == f"duologue: run has no {lacking}, so that there is nothing to report\n"
+
+
 @pytest.mark.parametrize(
     ("trials", "names"),
     [
@@ -176,3 +195,29 @@ def test_rounding_does_not_decide_about_a_threshold(tmp_path: Path) -> None:
 def test_a_threshold_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         parse_threshold(text)
+
+
+@pytest.mark.parametrize("name", ["a|b", "a\\|b", "a | b | c", "|", "`a` | b"])
+def test_a_bar_in_the_name_of_a_case_does_not_end_its_cell_in_markdown(tmp_path: Path, name: str) -> None:
+    for file, passed in (("one", True), ("two", False)):
+        line = {"id": name, "output": "x", "score": {"pass": passed, "score": float(passed)}}
+        (tmp_path / f"{file}.jsonl").write_text(json.dumps(line))
+    runs = [read_harness_run(tmp_path / f"{file}.jsonl") for file in ("one", "two")]
+
+    compared = comparison_to_markdown(compare_runs(runs, agents=["one", "two"]))
+    for text, columns in ((to_markdown(make_report(runs)), 3), (compared, 4)):
+        rows = [row for row in table_rows(text) if row[0] == name.replace("`", "'")]
+        assert [(len(row), "" in row) for row in rows] == [(columns, False)]
+
+
+def table_rows(markdown: str) -> list[list[str]]:
+    """Return the text of the cells of all tables, as a reader of Markdown sees them."""
+    rows: list[list[str]] = []
+    is_in_row = False
+    for token in MarkdownIt("commonmark").enable("table").parse(markdown):
+        if token.type in ("tr_open", "tr_close"):
+            is_in_row = token.type == "tr_open"
+            rows += [[]] if is_in_row else []
+        elif token.type == "inline" and is_in_row:
+            rows[-1].append("".join(child.content for child in token.children or ()))
+    return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any
 
 V2 = "use version 2 of the protocol (a draft) if the agent supports it"
@@ -150,3 +151,25 @@ def _positive(text: str, unit: str, most: float) -> float:
     if not 0 < number < most:
         raise argparse.ArgumentTypeError(f"expected a positive number of {unit}, not {text!r}")
     return number
+
+
+def whole_number(text: str) -> int:
+    """Return a number of something, which may be 0."""
+    if re.fullmatch(r"[0-9]{1,6}", text) is None:
+        raise argparse.ArgumentTypeError(f"expected a whole number, not {text!r}")
+    return int(text)
+
+
+def count(text: str) -> int:
+    """Return a number of something of which there must be one."""
+    number = whole_number(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1, not {text}")
+    return number
+
+
+def seed(text: str) -> int:
+    """Return the seed of what is random."""
+    if re.fullmatch(r"[0-9]{1,18}", text) is None:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0, not {text!r}")
+    return int(text)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from duologue.cli.options import count, seed
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -28,7 +30,7 @@ def _add_grade(subcommands: Commands) -> None:
     grade.set_defaults(function="eval.grade:grade")
     grade.add_argument("run", metavar="DIRECTORY", help="directory of a run")
     grade.add_argument("--suite", metavar="SUITE", help="use the graders of this suite (default: those of the run)")
-    grade.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="trials at the same time (default: 1)")
+    grade.add_argument("-j", "--jobs", type=count, default=1, metavar="N", help="trials at the same time (default: 1)")
     grade.add_argument("--json", action="store_true", help="print what changed as one JSON object")
 
 
@@ -48,8 +50,10 @@ def _add_calibrate(subcommands: Commands) -> None:
     calibrate.add_argument(
         "--grader", default="", metavar="NAME", help="one grader (default: whether the trial passes)"
     )
-    calibrate.add_argument("-s", "--sample", type=int, default=10, metavar="N", help="size of the sample (default: 10)")
-    calibrate.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the sample (default: 0)")
+    calibrate.add_argument(
+        "-s", "--sample", type=count, default=10, metavar="N", help="size of the sample (default: 10)"
+    )
+    calibrate.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the sample (default: 0)")
     calibrate.add_argument("-m", "--markdown", action="store_true", help="write the sample as Markdown with boxes")
     calibrate.add_argument("-o", "--output", metavar="FILE", help="write the sample to this file, for its owner only")
     calibrate.add_argument("--json", action="store_true", help="print the comparison as one JSON object")

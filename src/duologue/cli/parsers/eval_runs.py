@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
-from duologue.cli.options import add_repeatable
+from duologue.cli.options import add_repeatable, count, seed, whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ def _add_run(subcommands: Commands) -> None:
     run.set_defaults(function="eval.run:run", agent=None, lock=None)
     run.add_argument("suite", metavar="SUITE", help="the suite: a .toml or .jsonl file, or a directory")
     add_agents_option(run)
-    run.add_argument("-n", "--trials", type=_count, metavar="N", help="trials of each case (default: the suite's)")
-    run.add_argument("-j", "--jobs", type=_count, default=1, metavar="N", help="trials at the same time (default: 1)")
+    run.add_argument("-n", "--trials", type=count, metavar="N", help="trials of each case (default: the suite's)")
+    run.add_argument("-j", "--jobs", type=count, default=1, metavar="N", help="trials at the same time (default: 1)")
     add_repeatable(run, "--case", "ID|TAG", "run only this case, or the cases with this tag")
-    run.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of everything random (default: 0)")
+    run.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of everything random (default: 0)")
     run.add_argument("-o", "--output", metavar="DIR", help="the new run directory (default: runs/SUITE-TIME)")
     run.add_argument("--resume", metavar="DIR", help="go on with this run: run the trials that have no record")
     run.add_argument(
@@ -58,10 +58,14 @@ def _add_run(subcommands: Commands) -> None:
     limits.add_argument(
         "--time-limit", type=_duration, metavar="TIME", help="start no further trial after this time, such as 90s or 2h"
     )
-    limits.add_argument("--prompt-limit", type=_count, metavar="N", help="start no further trial after so many prompts")
+    limits.add_argument("--prompt-limit", type=count, metavar="N", help="start no further trial after so many prompts")
     add_repeatable(limits, "--reports-cost", "LABEL", "this agent reports its cost, although that is not known yet")
     limits.add_argument(
-        "--retries", type=_number, default=2, metavar="N", help="further attempts at a trial that broke (default: 2)"
+        "--retries",
+        type=whole_number,
+        default=2,
+        metavar="N",
+        help="further attempts at a trial that broke (default: 2)",
     )
     output = run.add_argument_group("output")
     add_repeatable(output, "--fail-under", "METRIC=VALUE", "exit with 12 if an agent is below, such as pass@1=0.8")
@@ -94,7 +98,7 @@ def _add_trials(subcommands: Commands) -> None:
         epilog="example: duologue eval trials prompts.jsonl -k 5 -g ./grader.py -o trials.jsonl -- gemini --acp",
     )
     trials.set_defaults(function="eval.trials:trials", agent=None, lock=None)
-    trials.add_argument("-k", type=_count, default=5, metavar="N", help="trials of each prompt (default: 5)")
+    trials.add_argument("-k", type=count, default=5, metavar="N", help="trials of each prompt (default: 5)")
     _add_harness_options(trials)
 
 
@@ -109,14 +113,12 @@ def _add_harness_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-t",
         "--timeout",
-        type=_count,
+        type=count,
         default=60_000,
         metavar="MS",
         help="milliseconds for each prompt (default: 60000)",
     )
-    parser.add_argument(
-        "-j", "--jobs", type=_count, default=1, metavar="N", help="trials at the same time (default: 1)"
-    )
+    parser.add_argument("-j", "--jobs", type=count, default=1, metavar="N", help="trials at the same time (default: 1)")
     parser.add_argument("-g", "--grader", metavar="PATH", help="executable with JSON on stdin and on stdout")
     parser.add_argument("--run", metavar="DIR", help="keep the records in this run directory")
     parser.add_argument("--progress", action="store_true", help="print a line for each trial on stderr")
@@ -145,25 +147,6 @@ def add_isolation(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--login", metavar="METHOD", help="log in by this method of the agent, if it requires that")
     group.add_argument("--v2", action="store_true", help="offer version 2 of the protocol (a draft), too")
-
-
-def _count(text: str) -> int:
-    number = _number(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a number from 1, not {text}")
-    return number
-
-
-def _number(text: str) -> int:
-    if not re.fullmatch(r"\d{1,6}", text):
-        raise argparse.ArgumentTypeError(f"expected a whole number, not {text!r}")
-    return int(text)
-
-
-def _seed(text: str) -> int:
-    if not re.fullmatch(r"\d{1,18}", text):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 0, not {text!r}")
-    return int(text)
 
 
 def _money(text: str) -> tuple[float, str]:

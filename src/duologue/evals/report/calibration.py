@@ -9,13 +9,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from duologue.evals.exceptions import RecordError
+from duologue.evals.exceptions import EvalError, RecordError
 from duologue.evals.record.trial_record import TrialRecord
 from duologue.evals.record.versioned_file import read_bounded
 from duologue.evals.report.run_summary import RunSummary
 from duologue.evals.report.trial_summary import TrialSummary
 from duologue.evals.statistics.agreement import ConfusionMatrix, confusion_matrix, krippendorff_alpha
 from duologue.markup import markdown_text
+from duologue.suggestion import suggestion
 
 CALIBRATION_FORMAT = 1
 MOST_OUTPUT = 2_000
@@ -102,8 +103,10 @@ def calibrate(run: RunSummary, labels: Sequence[TrialLabel], *, grader: str = ""
         grader: Name of a grader; empty: whether the trial passes.
 
     Raises:
+        EvalError: No trial has a grade of this grader.
         ImportError: numpy or scipy is not installed.
     """
+    _check_grader(run, grader)
     given = {key: _result(trial, grader) for key, trial in _by_key(run).items()}
     people: dict[tuple[str, str, int], dict[str, bool]] = {}
     for label in labels:
@@ -133,8 +136,24 @@ def calibrate(run: RunSummary, labels: Sequence[TrialLabel], *, grader: str = ""
 
 
 def sample_to_label(run: RunSummary, size: int, *, seed: int = 0, grader: str = "") -> list[TrialLabel]:
-    """Return trials to label: as many that pass as that fail, as far as there are so many, drawn by the seed."""
+    """Return trials to label: as many that pass as that fail, as far as there are so many, drawn by the seed.
+
+    Args:
+        run: The run.
+        size: Number of trials, at least 1.
+        seed: Seed of the draw.
+        grader: Name of a grader; empty: whether the trial passes.
+
+    Raises:
+        EvalError: No trial has a grade of this grader, or no trial has a result.
+        ValueError: The size is not positive.
+    """
+    if size < 1:
+        raise ValueError(f"a sample has at least one trial, not {size}")
+    _check_grader(run, grader)
     trials = [trial for trial in run.trials() if _result(trial, grader) is not None]
+    if not trials:
+        raise EvalError(f"no trial of {run.path} has a result, so that there is nothing to label")
     generator = random.Random(seed)
     passed = [trial for trial in trials if _result(trial, grader)]
     failed = [trial for trial in trials if not _result(trial, grader)]
@@ -172,6 +191,13 @@ def _to_label(run: RunSummary, trial: TrialSummary) -> TrialLabel:
         f"{grade.name}: {_word(grade.passed is True)}: {grade.reasoning}"[:MOST_OUTPUT] for grade in trial.grades
     ]
     return TrialLabel(case=trial.case, agent=trial.agent, trial=trial.trial, output=output, reasons=reasons)
+
+
+def _check_grader(run: RunSummary, grader: str) -> None:
+    known = sorted({grade.name for trial in run.trials() for grade in trial.grades})
+    if grader and grader not in known:
+        listed = f"it has {', '.join(map(repr, known))}" if known else "none of its trials has been graded"
+        raise EvalError(f"{run.path} has no grader {grader!r}: {listed}{suggestion(grader, known)}")
 
 
 def _by_key(run: RunSummary) -> Mapping[tuple[str, str, int], TrialSummary]:

@@ -177,13 +177,17 @@ def make_report(runs: Sequence[RunSummary], *, metric: str = "pass@1", level: fl
         level: Level of the intervals.
 
     Raises:
-        EvalError: There are no runs, or too many agents to compare.
+        EvalError: There are no runs, one has no agents or no cases, or there are too many agents to compare.
         ValueError: The metric is unknown.
         ImportError: numpy or scipy is not installed.
     """
     parse_metric(metric)
     if not runs:
         raise EvalError("a report needs at least one run")
+    for run in runs:
+        if not run.manifest.agents or not run.manifest.cases:
+            lacking = "cases" if run.manifest.agents else "agents"
+            raise EvalError(f"{run.path} has no {lacking}, so that there is nothing to report")
     seed = runs[0].manifest.seed
     labelled = label_agents(runs)
     trials = {agent.label: agent.to_statistics() for _, agent in labelled}

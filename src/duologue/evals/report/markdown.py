@@ -43,7 +43,7 @@ def comparison_to_markdown(found: RunComparison) -> str:
         lines += [f"| case | {markdown_text(each.result.first)} | {markdown_text(each.result.second)} | difference |"]
         lines += ["|---|---|---|---|"]
         lines += [
-            f"| {markdown_code(case.case)} | {phrases.number(case.first)} | {phrases.number(case.second)} | "
+            f"| {markdown_code(case.case, in_table=True)} | {phrases.number(case.first)} | {phrases.number(case.second)} | "
             f"{phrases.signed(case.difference)} |"
             for case in each.cases
             if case.difference != 0
@@ -93,7 +93,7 @@ def _cases(report: EvalReport) -> list[str]:
     rows = [{row.case: row for row in agent.cases} for agent in report.agents]
     for case in dict.fromkeys(name for of_agent in rows for name in of_agent):
         cells = [_case(of_agent.get(case)) for of_agent in rows]
-        lines.append(f"| {markdown_code(case)} | {' | '.join(cells)} |")
+        lines.append(f"| {markdown_code(case, in_table=True)} | {' | '.join(cells)} |")
     return lines
 
 

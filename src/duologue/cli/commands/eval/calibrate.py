@@ -12,7 +12,7 @@ import msgspec
 from duologue.cli.commands.eval.documents import statistics_needed, write_document
 from duologue.cli.commands.eval.tables import Cell, write_table
 from duologue.cli.console.safe_output import SafeOutput, Style, safe
-from duologue.cli.exit_codes import ExitCode
+from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.evals.report.run_summary import read_run
 from duologue.sanitize import escape_line
 
@@ -25,6 +25,8 @@ MOST_LISTED = 20
 
 def calibrate(arguments: argparse.Namespace) -> int:
     """Write a sample to label, or compare labels with the graders; return the exit code."""
+    if arguments.labels is not None and (arguments.markdown or arguments.output is not None):
+        raise UsageError("`--markdown` and `-o` are for a sample, and with `--labels` there is none")
     with statistics_needed():
         from duologue.evals.report import calibration
 

@@ -7,7 +7,7 @@ import sys
 
 from duologue.cli.console.interrupts import run_until_interrupted
 from duologue.cli.console.safe_output import Style, safe, say
-from duologue.cli.exit_codes import ExitCode, UsageError
+from duologue.cli.exit_codes import ExitCode
 from duologue.evals.report.regrade import RegradedTrial, regrade_run
 from duologue.evals.suite.loader import load_suite
 from duologue.sanitize import escape_line
@@ -17,8 +17,6 @@ WORDS = {None: "undecided", True: "passed", False: "failed"}
 
 def grade(arguments: argparse.Namespace) -> int:
     """Grade the records of a run again; return the exit code."""
-    if arguments.jobs < 1:
-        raise UsageError(f"--jobs {arguments.jobs}: at least one trial must be graded at a time")
     suite = None if arguments.suite is None else load_suite(arguments.suite)
     count = 0
 
