@@ -108,7 +108,7 @@ def test_a_grader_that_the_run_does_not_have_is_refused_and_those_that_it_has_ar
     run = read_run(build_run(tmp_path, {"one": {"a": "PF"}}))
 
     for ask in (lambda: calibrate(run, [], grader="text 2"), lambda: sample_to_label(run, 2, grader="text 2")):
-        with pytest.raises(EvalError, match="no grader 'text 2': it has 'text 1'; did you mean 'text 1'?"):
+        with pytest.raises(EvalError, match=r"no grader 'text 2': it has 'text 1'; did you mean 'text 1'\?"):
             ask()
     ungraded = read_run(build_run(tmp_path / "other", {"one": {"a": "C"}}))
     with pytest.raises(EvalError, match="none of its trials has been graded"):

@@ -16,6 +16,7 @@ from duologue.client.target import Target
 from duologue.evals.record.run_directory import RunDirectory
 from duologue.evals.report.reference_check import check_references
 from duologue.evals.report.run_summary import read_run
+from duologue.evals.run.checkout import write_files
 from duologue.evals.run.options import TrialOptions
 from duologue.evals.run.suite_run import run_suite
 from duologue.evals.suite.loader import load_suite
@@ -84,6 +85,10 @@ async def test_solutions_pass_and_nothing_passes_without_them() -> None:
     ("program", "reason"),
     [
         ("import sys; sys.exit(0)", "the program ended the check (0)"),
+        ("import os; os._exit(0)", "the program ended the check (0)"),
+        ("import os; sum_between = lambda a, b: os._exit(0)", "the program ended the check (0)"),
+        ("import atexit, os; atexit.register(os._exit, 0)", "the program ended the check (0)"),
+        ("import sys; sys.exit = print\ndef sum_between(a, b): return 0", "is 0, expected 6"),
         ("def sum_between(a, b): raise SystemExit", "the program ended the check (None)"),
         ("import signal; signal.raise_signal(signal.SIGALRM)", "it did not end within 45 s"),
         ("def sum_between(a, b): return 0", "is 0, expected 6"),
@@ -91,8 +96,30 @@ async def test_solutions_pass_and_nothing_passes_without_them() -> None:
 )
 def test_a_program_that_ends_its_check_or_waits_has_failed(tmp_path: Path, program: str, reason: str) -> None:
     (tmp_path / "ranges.py").write_text(program)
-    command = [sys.executable, str(EXAMPLES / "checks" / "checks.py"), "fix-range-sum"]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    ended = check("fix-range-sum", tmp_path)
 
     assert ended.returncode == 1
     assert reason in ended.stderr
+
+
+def test_no_check_passes_a_program_that_ends_it_as_if_all_were_well(tmp_path: Path) -> None:
+    cases = tasks().cases
+    passed: list[str] = []
+    for case in cases:
+        workspace = tmp_path / case.id
+        workspace.mkdir()
+        write_files(case, case.files, workspace)
+        for file in case.solution:
+            ending = {".py": "import os; os._exit(0)", ".sh": "exit 0"}.get(Path(file.path).suffix)
+            if ending is not None:
+                (workspace / file.path).write_text(f"{ending}\n")
+        passed += [case.id] if check(case.id, workspace).returncode == 0 else []
+
+    assert len(cases) == 30
+    assert passed == []
+
+
+def check(case: str, workspace: Path) -> subprocess.CompletedProcess[str]:
+    """Run the check of a task in a workspace."""
+    command = [sys.executable, str(EXAMPLES / "checks" / "checks.py"), case]
+    return subprocess.run(command, cwd=workspace, capture_output=True, text=True, check=False, timeout=120)

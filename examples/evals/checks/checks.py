@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 SECONDS = 3
 """Time of the processor that a check may take."""
 WAIT = 45
 """Seconds that a check may take in all; fewer than the suite gives its graders, and more than a busy machine needs."""
+
+
+class Failed(Exception):
+    """A check failed, for this reason."""
 
 
 def module(name: str) -> Any:
@@ -27,7 +32,7 @@ def module(name: str) -> Any:
 def expect(found: object, wanted: object) -> None:
     """Fail unless both are equal."""
     if found != wanted:
-        sys.exit(f"expected {wanted!r}, found {found!r}")
+        raise Failed(f"expected {wanted!r}, found {found!r}")
 
 
 def each(function: Callable[..., object], *pairs: tuple[object, object]) -> None:
@@ -35,7 +40,7 @@ def each(function: Callable[..., object], *pairs: tuple[object, object]) -> None
     for given, wanted in pairs:
         found = function(*given) if isinstance(given, tuple) else function(given)
         if found != wanted:
-            sys.exit(f"{function.__name__}({given!r}) is {found!r}, expected {wanted!r}")
+            raise Failed(f"{function.__name__}({given!r}) is {found!r}, expected {wanted!r}")
 
 
 def read(name: str) -> str:
@@ -148,7 +153,7 @@ def write_duration() -> None:
             seconds(wrong)
         except ValueError:
             continue
-        sys.exit(f"seconds({wrong!r}) raised no ValueError")
+        raise Failed(f"seconds({wrong!r}) raised no ValueError")
 
 
 def rename_function() -> None:
@@ -238,18 +243,53 @@ def write_script() -> None:
         expect(ended.stdout.strip(), wanted)
 
 
-def main(case: str) -> None:
-    """Check a case. A program that does not end, or that ends the check, has failed."""
+def main(case: str) -> int:
+    """Check a case in a process of its own; return 0 only if that process says that it got to the end of the check.
+
+    A program that ends the check in any way, with whatever exit code, has failed: it has not said so.
+    """
+    evidence, told = os.urandom(16), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(told[0])
+        check(case)
+        os.write(told[1], evidence)
+        os._exit(0)
+    os.close(told[1])
+    # The check limits itself, unless the program has changed that; this is after its own limits.
+    signal.signal(signal.SIGALRM, lambda number, frame: os.kill(pid, signal.SIGKILL))
+    signal.alarm(WAIT + 5)
+    _, status = os.waitpid(pid, 0)
+    os.set_blocking(told[0], False)
+    try:
+        found = os.read(told[0], len(evidence))
+    except BlockingIOError:  # something that the program has left behind keeps it open
+        found = b""
+    if found != evidence and os.waitstatus_to_exitcode(status) != 1:
+        sys.stderr.write(f"the program ended the check ({os.waitstatus_to_exitcode(status)})\n")
+    return 0 if found == evidence else 1
+
+
+def check(case: str) -> None:
+    """Check a case; end this process with the reason if it fails."""
     # Its own time is limited, so that a busy machine changes nothing; a program that only waits uses none.
-    signal.signal(signal.SIGVTALRM, lambda number, frame: sys.exit(f"it did not end within {SECONDS} s"))
-    signal.signal(signal.SIGALRM, lambda number, frame: sys.exit(f"it did not end within {WAIT} s"))
+    signal.signal(signal.SIGVTALRM, lambda number, frame: end(f"it did not end within {SECONDS} s"))
+    signal.signal(signal.SIGALRM, lambda number, frame: end(f"it did not end within {WAIT} s"))
     signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
     signal.setitimer(signal.ITIMER_REAL, WAIT)
     try:
         globals()[case.replace("-", "_")]()
+    except Failed as failed:
+        end(str(failed))
     except SystemExit as ended:
-        sys.exit(ended.code if isinstance(ended.code, str) else f"the program ended the check ({ended.code})")
+        end(f"the program ended the check ({ended.code})")
+
+
+def end(reason: str) -> NoReturn:
+    """End this process at once, with the reason."""
+    os.write(2, f"{reason}\n".encode("utf-8", "backslashreplace"))
+    os._exit(1)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    sys.exit(main(sys.argv[1]))

@@ -43,8 +43,8 @@ def comparison_to_markdown(found: RunComparison) -> str:
         lines += [f"| case | {markdown_text(each.result.first)} | {markdown_text(each.result.second)} | difference |"]
         lines += ["|---|---|---|---|"]
         lines += [
-            f"| {markdown_code(case.case, in_table=True)} | {phrases.number(case.first)} | {phrases.number(case.second)} | "
-            f"{phrases.signed(case.difference)} |"
+            f"| {markdown_code(case.case, in_table=True)} | {phrases.number(case.first)} | "
+            f"{phrases.number(case.second)} | {phrases.signed(case.difference)} |"
             for case in each.cases
             if case.difference != 0
         ]
