@@ -135,6 +135,36 @@ def test_a_terminal_shows_what_runs(tmp_path: Path) -> None:
         assert screen.wait() == 0
 
 
+def test_graders_find_the_files_of_a_run_in_a_relative_directory(tmp_path: Path) -> None:
+    program = """
+import json, pathlib, sys
+trial = json.load(sys.stdin)
+print(json.dumps({"pass": (pathlib.Path(trial["cwd"]) / "it.txt").read_text() == "yes"}))
+"""
+    (tmp_path / "suite" / "tests").mkdir(parents=True)
+    (tmp_path / "suite" / "grade.py").write_text(program)
+    (tmp_path / "suite" / "tests" / "test.sh").write_text('test "$(cat it.txt)" = yes\n')
+    graders = f"""
+[[cases]]
+id = "it"
+prompts = ["write it.txt yes"]
+[[cases.graders]]
+type = "executable"
+command = ["{sys.executable}", "grade.py"]
+[[cases.graders]]
+type = "command"
+command = ["sh", "{{tests}}/test.sh"]
+tests = "tests"
+"""
+    write_suite(tmp_path / "suite", graders)
+    words = ["--sandbox", "none", "--agent", f"it={AGENT}", "-o", "out"]
+    ended = duologue(tmp_path, "eval", "run", "suite", *words)
+    again = duologue(tmp_path, "eval", "grade", "out")
+
+    assert "1/1] it it 1: passed" in ended.stderr
+    assert again.stdout == "1 graded, 0 changed, 0 undecided, 0 not to be graded\n"
+
+
 def test_capture_writes_the_lines_of_the_harness(tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.jsonl"
     first = {

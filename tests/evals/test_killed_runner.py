@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from duologue.evals.record.run_directory import RunDirectory
 from tests.evals.samples import run_manifest, small_suite
 
@@ -17,6 +19,7 @@ KILLS = 3
 STEPS_OF_A_TRIAL = 4
 
 
+@pytest.mark.fault("TRI-02", "TRI-04")
 def test_no_trial_is_lost_and_none_has_two_results_after_kills(
     tmp_path: Path, chaos_factor: int, record_property: Callable[[str, object], None]
 ) -> None:

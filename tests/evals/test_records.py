@@ -74,6 +74,7 @@ def test_an_attempt_that_is_left_is_removed(tmp_path: Path) -> None:
     assert list((run.path / "attempts").iterdir()) == []
 
 
+@pytest.mark.fault("TRI-04")
 def test_the_first_result_of_a_trial_stays(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     key = run.pending()[0]
@@ -141,6 +142,7 @@ def _begin_and_wait(path: Path, key: TrialKey, ready: Event, end: Event) -> None
     attempt.discard()
 
 
+@pytest.mark.fault("TRI-01")
 def test_an_attempt_whose_process_was_killed_is_found_and_a_running_one_is_not(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     key = run.pending()[0]
@@ -193,6 +195,7 @@ def test_a_newer_version_is_refused_in_a_sentence(tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 1}', '{"format": "x"}', '"' + "[" * 100_000])
+@pytest.mark.fault("TRI-06")
 def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
     run = new_run(tmp_path)
     record = commit(run, run.pending()[0])
@@ -224,6 +227,7 @@ def test_a_damaged_step_of_a_trajectory_is_named(tmp_path: Path) -> None:
         list(record.trajectory())
 
 
+@pytest.mark.fault("TRI-06")
 def test_a_pipe_in_a_record_does_not_block_its_reader(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     record = commit(run, run.pending()[0])

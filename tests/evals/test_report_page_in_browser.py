@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from duologue.evals.report.eval_report import make_report
 from duologue.evals.report.page.document import to_html
+from duologue.evals.report.run_summary import read_run
 from tests.evals.hostile_texts import HOSTILE
+from tests.evals.run_builder import build_run
 from tests.evals.test_report_page import report_of
 from tests.inspector.browser import browser_page, needs_browser
 
 pytestmark = needs_browser
+
+PAPER = {"width": 718, "height": 1047}
+"""An A4 page without its margins of 10 mm, in pixels of CSS."""
 
 
 def write_page(folder: Path, text: str) -> str:
@@ -48,6 +54,19 @@ def test_a_case_leads_to_its_trials(tmp_path: Path) -> None:
         target.wait_for(state="visible")
 
         assert target.inner_text() == "two"
+
+
+def test_a_printed_page_has_all_columns(tmp_path: Path) -> None:
+    letters = {name: {f"case-{number}": "PPFPF" for number in range(8)} for name in ("claude", "gemini", "codex")}
+    run = read_run(build_run(tmp_path, letters, text="A longer name of an agent", costs={"claude": 0.1234}))
+    path = tmp_path / "report.html"
+    path.write_text(to_html(make_report([run])), "utf-8")
+    with browser_page(path.as_uri(), ready="h1", viewport=PAPER) as opened:
+        opened.page.emulate_media(media="print")
+        widths = opened.page.evaluate("[...document.querySelectorAll('table')].map(each => each.scrollWidth)")
+
+    assert len(widths) == 3
+    assert max(widths) <= PAPER["width"]
 
 
 def test_a_narrow_screen_scrolls_only_tables(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tests.cli.program import duologue
 from tests.evals.run_builder import build_run
 
 
+@pytest.mark.fault("TRI-06")
 def test_every_trial_is_there_and_those_that_do_not_count_have_a_reason(tmp_path: Path) -> None:
     run = read_run(build_run(tmp_path, {"one": {"a": "PFCVND-"}}))
     trials = run.agents[0].cases[0].trials

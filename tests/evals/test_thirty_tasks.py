@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from duologue.client.target import Target
 from duologue.evals.record.run_directory import RunDirectory
+from duologue.evals.report.eval_report import make_report
 from duologue.evals.report.reference_check import check_references
 from duologue.evals.report.run_summary import read_run
 from duologue.evals.run.checkout import write_files
@@ -21,6 +23,7 @@ from duologue.evals.run.options import TrialOptions
 from duologue.evals.run.suite_run import run_suite
 from duologue.evals.suite.loader import load_suite
 from duologue.evals.suite.suite import Suite
+from tests.cli.program import duologue
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "evals"
 
@@ -38,10 +41,10 @@ def scripted_agent(skip: int = 0) -> Target:
     return agent
 
 
-def tasks(tag: str = "") -> Suite:
-    """Return the thirty tasks, or those with a tag."""
+def tasks(*tags: str) -> Suite:
+    """Return the thirty tasks, or those with one of these tags."""
     suite = load_suite(EXAMPLES / "suite.toml")
-    return msgspec.structs.replace(suite, cases=suite.select(tags=frozenset([tag] if tag else [])))
+    return msgspec.structs.replace(suite, cases=suite.select(tags=frozenset(tags)))
 
 
 async def run(path: Path, agents: dict[str, Target], suite: Suite) -> Path:
@@ -65,12 +68,33 @@ def results(path: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.fault("TRI-09")
 async def test_a_scripted_agent_solves_all_tasks_in_the_same_way_twice(tmp_path: Path) -> None:
     first = await run(tmp_path / "first", {"scripted": scripted_agent()}, tasks())
     second = await run(tmp_path / "second", {"scripted": scripted_agent()}, tasks())
 
     assert [trial.passed for trial in read_run(first).trials()] == [True] * 30
     assert results(first) == results(second)
+
+
+async def test_a_lazy_agent_is_shown_to_be_worse(tmp_path: Path) -> None:
+    agents = {"scripted": scripted_agent(), "lazy": scripted_agent(skip=2)}
+    path = await run(tmp_path / "run", agents, tasks("fix", "write"))
+
+    (found,) = make_report([read_run(path)]).comparisons
+    assert (found.first, found.second, found.verdict) == ("scripted", "lazy", "first_better")
+    assert (found.difference, found.test) == (0.5, "mcnemar")
+    assert found.adjusted_p < 0.05
+
+
+def test_the_scripted_agent_is_a_program_that_can_be_evaluated(tmp_path: Path) -> None:
+    program = shlex.join([sys.executable, str(EXAMPLES / "scripted_agent.py"), "--skip", "2"])
+    words = ["--agent", f"scripted={program}", "--case", "fix-range-sum", "--case", "fix-mutable-default", "-o", "run"]
+    ended = duologue(tmp_path, "eval", "run", str(EXAMPLES / "suite.toml"), *words)
+
+    assert ended.returncode == 0, ended.stderr
+    found = {trial.case: trial.passed for trial in read_run(tmp_path / "run").trials()}
+    assert found == {"fix-range-sum": True, "fix-mutable-default": False}
 
 
 async def test_solutions_pass_and_nothing_passes_without_them() -> None:

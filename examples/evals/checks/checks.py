@@ -248,21 +248,21 @@ def main(case: str) -> int:
 
     A program that ends the check in any way, with whatever exit code, has failed: it has not said so.
     """
-    evidence, told = os.urandom(16), os.pipe()
+    evidence, pipe = os.urandom(16), os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(told[0])
+        os.close(pipe[0])
         check(case)
-        os.write(told[1], evidence)
+        os.write(pipe[1], evidence)
         os._exit(0)
-    os.close(told[1])
+    os.close(pipe[1])
     # The check limits itself, unless the program has changed that; this is after its own limits.
     signal.signal(signal.SIGALRM, lambda number, frame: os.kill(pid, signal.SIGKILL))
     signal.alarm(WAIT + 5)
     _, status = os.waitpid(pid, 0)
-    os.set_blocking(told[0], False)
+    os.set_blocking(pipe[0], False)
     try:
-        found = os.read(told[0], len(evidence))
+        found = os.read(pipe[0], len(evidence))
     except BlockingIOError:  # something that the program has left behind keeps it open
         found = b""
     if found != evidence and os.waitstatus_to_exitcode(status) != 1:

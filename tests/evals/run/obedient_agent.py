@@ -72,8 +72,6 @@ class Agent:
             self.stop = {"stopReason": "end_turn"}
             if "--lines" in sys.argv:
                 lines = Path(sys.argv[-1]).read_text().splitlines()
-                if "--seconds" in sys.argv and self.calls == 0:
-                    time.sleep(float(sys.argv[sys.argv.index("--seconds") + 1]))
                 self.say(lines[self.calls])
                 self.calls += 1
                 self.send(id=number, result=self.stop)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from pathlib import Path
 
-from duologue import Agent, Turn
+import pytest
+
+from duologue import Agent, Turn, connect
+from duologue.evals.run.conversation import Conversation
+from duologue.evals.run.simulated_user import UserAgent
+from duologue.evals.suite.case import Case, SimulatedUser
+from duologue.evals.suite.limits import Timeouts
+from duologue.testing import VirtualClock
 from duologue.testing.agent_replay import replay_agent
 from tests.evals.run.suites import python_agent, run_cases, write_suite
 
@@ -100,26 +108,41 @@ graders = [{{ type = "text", equals = "tea with milk" }}]
     assert end.progress.passed == 1
 
 
-async def test_the_time_of_a_simulated_user_is_not_that_of_the_agent(tmp_path: Path) -> None:
-    agent = Agent("echo")
+@pytest.mark.parametrize(
+    ("of_user", "of_agent", "kind", "output"),
+    [(90.0, 5.0, "completed", "tea"), (0.0, 45.0, "agent_exhausted_budget", "")],
+    ids=["slow user", "slow agent"],
+)
+async def test_the_time_of_a_simulated_user_is_not_that_of_the_agent(
+    tmp_path: Path, virtual_time: VirtualClock, of_user: float, of_agent: float, kind: str, output: str
+) -> None:
+    agent, user = Agent("echo"), Agent("user")
+    replies = iter(["tea", "DONE"])
 
     @agent.on_prompt
     async def answer(turn: Turn) -> None:
+        await asyncio.sleep(of_agent)
         await turn.say(turn.text)
 
-    (tmp_path / "lines").write_text("tea\nDONE\n")
-    user = json.dumps(f"{AGENT} --seconds 2.5 --lines {tmp_path}/lines")
-    text = f"""
-[[cases]]
-id = "it"
-prompts = ["What do you want?"]
-timeouts = {{ trial = 2.5, turn = 60 }}
-simulated_user = {{ agent = {user}, persona = "You want tea." }}
-"""
-    _, run = await run_cases(tmp_path, text, agents={"echo": agent})
+    @user.on_prompt
+    async def reply(turn: Turn) -> None:
+        await asyncio.sleep(of_user)
+        await turn.say(next(replies))
 
-    result = next(iter(run.records())).result()
-    assert (result.outcome.kind, result.output) == ("completed", "tea")
+    simulated = SimulatedUser(agent="user", persona="You want tea.")
+    timeouts = Timeouts(trial=60, turn=1000)
+    case = Case(id="it", prompts=["What do you want?"], simulated_user=simulated, timeouts=timeouts)
+    async with (
+        connect(agent) as evaluated,
+        connect(user) as playing,
+        evaluated.new_session(tmp_path) as session,
+        playing.new_session(tmp_path) as own_session,
+    ):
+        conversation = Conversation(session, case, UserAgent(own_session, simulated, 1000.0))
+        outcome = await conversation.run()
+
+    assert (outcome.kind, conversation.output) == (kind, output)
+    assert virtual_time.elapsed >= 60
 
 
 async def test_a_simulated_user_that_fails_is_no_failure_of_the_agent(tmp_path: Path) -> None:

@@ -392,6 +392,7 @@ async def test_a_file_name_that_is_not_utf8_is_recorded_with_its_bytes_escaped(t
     assert record.result().writes == [r"HOME/a\xffb"]
 
 
+@pytest.mark.fault("TRI-03")
 async def test_a_process_that_the_agent_left_behind_is_named_and_ended(tmp_path: Path) -> None:
     record = await record_of(tmp_path, case(f"orphan {tmp_path}", "say x"))
 
@@ -401,6 +402,7 @@ async def test_a_process_that_the_agent_left_behind_is_named_and_ended(tmp_path:
 
 
 @pytest.mark.parametrize("sandbox", ["none", pytest.param("bwrap", marks=needs_bubblewrap)])
+@pytest.mark.fault("TRI-03")
 async def test_a_process_that_a_command_of_our_terminals_left_behind_is_ended(tmp_path: Path, sandbox: str) -> None:
     command = shlex.join([sys.executable, "-c", orphan_script(str(tmp_path))])
     text = case(f"terminal {command}", "terminal echo and a command later", more='on_ask = "allow"')
@@ -421,6 +423,7 @@ async def test_a_command_of_our_terminals_that_does_not_exist_is_an_error_of_its
     assert [message for message in messages if message not in record.result().output] == []
 
 
+@pytest.mark.fault("TRI-03")
 async def test_a_process_that_a_grader_left_behind_is_ended(tmp_path: Path) -> None:
     grader = json.dumps([sys.executable, "-c", orphan_script(str(tmp_path))])
     record = await record_of(
@@ -509,6 +512,7 @@ async def test_an_agent_that_needs_what_it_cannot_see_is_an_error_that_says_how_
 
 
 @needs_bubblewrap
+@pytest.mark.fault("TRI-03")
 async def test_the_processes_of_a_confined_agent_end_with_it(tmp_path: Path) -> None:
     record = await record_of(tmp_path, case(f"orphan {tmp_path}", "say x"), options={"sandbox": "bwrap"})
 

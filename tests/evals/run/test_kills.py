@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from duologue.evals.record.run_directory import RunDirectory
 from tests.evals.run.suites import python_agent, run_cases, write_suite
 
@@ -24,6 +26,7 @@ LONGEST = 1.2
 """Latest moment of a kill, as a multiple of the time until the first trial was done: few processes finish a trial."""
 
 
+@pytest.mark.fault("TRI-01", "TRI-02", "TRI-04")
 def test_no_trial_is_lost_or_run_twice_when_the_runner_is_killed(
     tmp_path: Path, chaos_factor: int, record_property: Callable[[str, object], None]
 ) -> None:
@@ -80,6 +83,7 @@ def test_no_trial_is_lost_or_run_twice_when_the_runner_is_killed(
     assert processes_below(tmp_path) == []
 
 
+@pytest.mark.fault("TRI-03")
 async def test_many_trials_of_the_built_in_agent_leave_no_process_and_no_directory(
     tmp_path: Path,
     chaos_factor: int,

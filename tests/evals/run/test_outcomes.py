@@ -96,6 +96,7 @@ async def test_trials_that_are_missing_can_be_run_again(tmp_path: Path) -> None:
     assert (record.result().attempts, run.failed_attempts(record.result().key)) == (2, 1)
 
 
+@pytest.mark.fault("TRI-03")
 async def test_a_turn_that_takes_too_long_exhausts_its_budget_and_is_graded(tmp_path: Path) -> None:
     more = 'timeouts = { turn = 0.2 }\ngraders = [{ type = "text", contains = ["started"] }]'
     end, run = await run_cases(tmp_path, case("say started", "hang", more=more), agents={"it": AGENT})

@@ -56,7 +56,7 @@ def trial_of(record: TrialRecord, case: Case) -> GraderInput:
         RecordError: The record is damaged.
     """
     result = record.result()
-    workspace = record.workspace_directory
+    workspace = record.workspace_directory.absolute()  # graders have other working directories
     prompts = [turn.text for turn in case.turns]
     return GraderInput(
         id=case.id,
@@ -97,7 +97,7 @@ async def _grade(spec: AnyGrader, number: int, trial: GraderInput, case: Case, p
     grade = Grade(name=spec.name or f"{tag} {number}", type=tag, weight=spec.weight, required=spec.required)
     started = time.monotonic()
     try:
-        scratch = Path(tempfile.mkdtemp(prefix="duologue-grade-", dir=parent))
+        scratch = _new_scratch(parent)
         try:
             context = GradingContext(case=case, trial=trial, suite_directory=Path(case.directory), scratch=scratch)
             output = await _output(spec, context)
@@ -113,6 +113,11 @@ async def _grade(spec: AnyGrader, number: int, trial: GraderInput, case: Case, p
         outcome=output.outcome,
         seconds=round(time.monotonic() - started, 6),
     )
+
+
+def _new_scratch(parent: Path | None) -> Path:
+    # Graders have other working directories.
+    return Path(tempfile.mkdtemp(prefix="duologue-grade-", dir=parent)).absolute()
 
 
 async def _output(spec: AnyGrader, context: GradingContext) -> GraderOutput:

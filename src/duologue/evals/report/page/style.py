@@ -6,9 +6,9 @@ STYLE = """
 :root { color-scheme: light dark; --page: #ffffff; --text: #1f2328; --dim: #59636e; --line: #d1d9e0; --soft: #f6f8fa;
   --pass: #1a7f37; --fail: #cf222e; --mixed: #9a6700; --mark: #0969da; --track: #e6eaef; --add: #dafbe1;
   --cut: #ffebe9; }
-@media (prefers-color-scheme: dark) { :root { --page: #0d1117; --text: #e6edf3; --dim: #9198a1; --line: #3d444d;
-  --soft: #151b23; --pass: #3fb950; --fail: #f85149; --mixed: #d29922; --mark: #4493f8; --track: #2a313c;
-  --add: #12361f; --cut: #421b1c; } }
+@media screen and (prefers-color-scheme: dark) { :root { --page: #0d1117; --text: #e6edf3; --dim: #9198a1;
+  --line: #3d444d; --soft: #151b23; --pass: #3fb950; --fail: #f85149; --mixed: #d29922; --mark: #4493f8;
+  --track: #2a313c; --add: #12361f; --cut: #421b1c; } }
 * { box-sizing: border-box; }
 body { background: var(--page); color: var(--text); font: 15px/1.5 system-ui, sans-serif; margin: 0 auto;
   max-width: 76rem; padding: 1.5rem; }
@@ -53,7 +53,8 @@ pre .same { display: block; } pre .same:empty::before { content: " "; }
 .to-agent { border-left: 3px solid var(--mark); } .to-client { border-left: 3px solid var(--mixed); }
 :target { outline: 2px solid var(--mark); outline-offset: 3px; }
 @media (max-width: 40rem) { body { padding: .9rem; } th, td { padding-right: .5rem; } }
-@media print { :root { color-scheme: light; } body { font-size: 11px; max-width: none; padding: 0; }
-.trials { display: none; }
-  h2 { break-after: avoid; } tr, svg { break-inside: avoid; } .wide { overflow: visible; } }
+@media print { :root { color-scheme: light; font-size: 10px; } body { font-size: 10px; max-width: none; padding: 0; }
+  .trials { display: none; } th, td { padding-right: .5rem; } th.agent, td.name { min-width: 9.5rem; }
+  table { font-size: 9px; } td svg { width: 7rem; }
+  h2, h2 + p { break-after: avoid; } tr, svg { break-inside: avoid; } .wide { overflow: visible; } }
 """
