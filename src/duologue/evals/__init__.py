@@ -48,7 +48,11 @@ if TYPE_CHECKING:
     from duologue.evals.report.eval_report import CaseRow as CaseRow
     from duologue.evals.report.eval_report import EvalReport as EvalReport
     from duologue.evals.report.eval_report import make_report as make_report
+    from duologue.evals.report.exports.atif import write_atif as write_atif
+    from duologue.evals.report.exports.inspect_log import write_inspect_logs as write_inspect_logs
     from duologue.evals.report.exports.junit import to_junit as to_junit
+    from duologue.evals.report.exports.swebench import Predictions as Predictions
+    from duologue.evals.report.exports.swebench import to_swebench as to_swebench
     from duologue.evals.report.exports.trial_table import to_csv as to_csv
     from duologue.evals.report.exports.trial_table import to_json_lines as to_json_lines
     from duologue.evals.report.harness_results import read_harness_run as read_harness_run
@@ -121,7 +125,10 @@ else:
             "duologue.evals.report.balance": "BalanceAnalysis Category analyze_balance",
             "duologue.evals.report.calibration": "Calibration TrialLabel calibrate read_labels sample_to_label",
             "duologue.evals.report.eval_report": "AgentRow Amount CaseRow EvalReport make_report",
+            "duologue.evals.report.exports.atif": "write_atif",
+            "duologue.evals.report.exports.inspect_log": "write_inspect_logs",
             "duologue.evals.report.exports.junit": "to_junit",
+            "duologue.evals.report.exports.swebench": "Predictions to_swebench",
             "duologue.evals.report.exports.trial_table": "to_csv to_json_lines",
             "duologue.evals.report.harness_results": "read_harness_run",
             "duologue.evals.report.markdown": "to_markdown",

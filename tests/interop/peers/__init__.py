@@ -19,6 +19,7 @@ from tests.interop.peers.building import (
     go_program,
     java_program,
     kotlin_program,
+    locked_environment,
     node_packages,
     python_environment,
     source_archive,
@@ -30,6 +31,7 @@ __all__ = [
     "ALL",
     "CONDUCTOR",
     "GO",
+    "HARBOR",
     "INSPECT",
     "JAVA",
     "KOTLIN",
@@ -44,6 +46,7 @@ __all__ = [
     "conductor",
     "go_benchmark",
     "go_example",
+    "harbor_python",
     "inspect_python",
     "install",
     "official_python",
@@ -67,6 +70,7 @@ KOTLIN = "kotlin-0.10.5"
 CONDUCTOR = "conductor-5.0.0"
 ACPX = "acpx-0.19.1"
 INSPECT = "inspect-0.3.285"
+HARBOR = "harbor-0.25.0"
 ALL = (TYPESCRIPT, OFFICIAL, OFFICIAL_NEXT, RUST, GO, JAVA, KOTLIN)
 
 
@@ -128,6 +132,11 @@ def official_python(name: str) -> str:
 def inspect_python() -> str:
     """Return the interpreter of an environment with Inspect, another framework for evaluations."""
     return python_environment("inspect", f"inspect-ai=={release(INSPECT)}")
+
+
+def harbor_python() -> str:
+    """Return the interpreter of an environment with Harbor's models of trajectories and tasks."""
+    return locked_environment(HARBOR, PEERS / "harbor" / "requirements.lock", (3, 12))
 
 
 def official_python_remote(name: str) -> str:

@@ -9,17 +9,19 @@ from tests.interop.peers import (
     ACPX,
     ALL,
     CONDUCTOR,
+    HARBOR,
     INSPECT,
     RUST,
     Absent,
     acpx,
     conductor,
+    harbor_python,
     inspect_python,
     install,
     rust_examples,
 )
 
-PROGRAMS = {ACPX: acpx, CONDUCTOR: conductor, INSPECT: inspect_python}
+PROGRAMS = {ACPX: acpx, CONDUCTOR: conductor, INSPECT: inspect_python, HARBOR: harbor_python}
 
 for name in sys.argv[1:] or (*ALL, *PROGRAMS):
     began = time.monotonic()

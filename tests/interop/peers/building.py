@@ -15,6 +15,8 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from scripts.test_matrix import interpreters
+
 LONGEST_SECONDS = 1_800
 """No registry and no compiler takes longer, on a busy machine either."""
 
@@ -48,6 +50,31 @@ def python_environment(name: str, *requirements: str) -> str:
             _fetch(
                 [str(runtime), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements], folder
             )
+    return str(runtime)
+
+
+def locked_environment(name: str, lock: Path, oldest: tuple[int, int]) -> str:
+    """Return the interpreter of an environment with what a lock file names and nothing else, made on first use.
+
+    Args:
+        name: Name of the environment; the hash of the lock file is added to it.
+        lock: Requirements with their hashes.
+        oldest: Oldest version of Python that they run on.
+
+    Raises:
+        Absent: If there is no such Python here, or a registry does not answer.
+    """
+    folder = cache() / f"{name}-{_digest([lock])}"
+    runtime = folder / "bin" / "python"
+    with _making(folder, "ready") as is_needed:
+        if is_needed:
+            fitting = [path for version, path in interpreters().items() if version >= oldest]
+            if not fitting:
+                raise Absent(f"{name} needs Python {oldest[0]}.{oldest[1]} or newer, which is not installed here")
+            log(f"making an environment for {lock.parent.name}")
+            subprocess.run([fitting[0], "-m", "venv", "--clear", folder], check=True)
+            install = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
+            _fetch([str(runtime), "-m", "pip", *install, "--requirement", str(lock)], folder)
     return str(runtime)
 
 

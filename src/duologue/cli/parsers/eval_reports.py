@@ -71,16 +71,35 @@ def _add_compare(subcommands: Commands) -> None:
 def _add_export(subcommands: Commands) -> None:
     export = subcommands.add_parser(
         "export",
-        help="write the trials of runs as JUnit XML, CSV or JSON lines",
+        help="write the trials of runs for other programs: JUnit XML, CSV, JSON lines, Inspect, ATIF, SWE-bench",
         description="Write every trial of runs for other programs: JUnit XML for CI, CSV for spreadsheets (no cell is "
-        "a formula), or one JSON object per line. Trials that are missing are there, with their reasons; in JUnit XML "
-        "they are skipped tests.",
-        epilog="examples: duologue eval export junit runs/today -o report.xml; duologue eval export csv runs/today",
+        "a formula), one JSON object per line, logs of Inspect (one for each agent), trajectories in ATIF (one for "
+        "each trial), or predictions for SWE-bench. Trials that are missing are there, with their reasons, as far as "
+        "the format has a place for them.",
+        epilog="examples: duologue eval export junit runs/today -o report.xml; duologue eval export csv runs/today; "
+        "duologue eval export inspect runs/today -o logs; duologue eval export atif runs/today -o trajectories; "
+        "duologue eval export swebench runs/today --agent one -o predictions.jsonl",
     )
     export.set_defaults(function="eval.export:export")
-    export.add_argument("format", choices=("junit", "csv", "jsonl"), help="format to write")
+    export.add_argument(
+        "format", choices=("junit", "csv", "jsonl", "inspect", "atif", "swebench"), help="format to write"
+    )
     export.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
-    add_output(export)
+    export.add_argument(
+        "-o",
+        "--output",
+        metavar="PATH",
+        help="write to this file, for its owner only; to this directory for inspect and atif, which need it",
+    )
+    export.add_argument(
+        "--log-format",
+        choices=("eval", "json"),
+        help="for inspect: the compressed format or JSON (default: eval)",
+    )
+    export.add_argument("--agent", metavar="LABEL", help="for swebench: the agent, if there are several")
+    export.add_argument(
+        "--trial", type=int, metavar="N", help="for swebench: number of the trial of each case (default: 1)"
+    )
 
 
 def _add_summarize(subcommands: Commands) -> None:

@@ -111,7 +111,11 @@ class TrialRecord(TrialFiles):
 
     def patch(self) -> str:
         """Return what changed in the workspace; empty if that was not recorded."""
-        return read_bounded(self.patch_file).decode("utf-8", "replace") if self.patch_file.exists() else ""
+        return self.patch_bytes().decode("utf-8", "replace")
+
+    def patch_bytes(self) -> bytes:
+        """Return what changed in the workspace as it was written; files need not be text."""
+        return read_bounded(self.patch_file) if self.patch_file.exists() else b""
 
     def trajectory(self) -> Iterator[TrajectoryStep]:
         """Yield the steps; none if they were not recorded.
