@@ -112,7 +112,7 @@ def test_there_is_one_log_of_inspect_for_each_agent(run: RunSummary, tmp_path: P
     # One of its trials was not run.
     assert (one["status"], two["status"]) == ("cancelled", "success")
     assert [(sample["id"], sample["epoch"]) for sample in one["samples"]] == [
-        ("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 2)
+        ("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3)
     ]  # fmt: skip
 
 
@@ -173,7 +173,7 @@ def test_the_compressed_log_has_the_members_of_the_format(run: RunSummary, tmp_p
     assert members["header.json"] | {"samples": plain["samples"], "reductions": plain["reductions"]} == plain
     assert members["reductions.json"] == plain["reductions"]
     assert [summary.get("error", "")[:13] for summary in members["summaries.json"]] == [
-        "", "", "agent_crashed", "", "verifier_fail"
+        "", "", "", "verifier_fail", "agent_crashed"
     ]  # fmt: skip
 
 
@@ -222,8 +222,8 @@ def test_each_trial_with_a_record_is_a_trajectory(run: RunSummary, tmp_path: Pat
     paths = write_atif([run], tmp_path / "atif")
 
     assert [str(path.relative_to(tmp_path / "atif")) for path in paths] == [
-        "one/a/1.json", "one/a/2.json", "one/a/3.json", "one/b/1.json", "one/b/2.json",
-        "two/a/1.json", "two/a/2.json", "two/a/3.json", "two/b/1.json", "two/b/2.json", "two/b/3.json",
+        "one/a/1.json", "one/b/1.json", "one/a/2.json", "one/b/2.json", "one/a/3.json",
+        "two/a/1.json", "two/b/1.json", "two/a/2.json", "two/b/2.json", "two/a/3.json", "two/b/3.json",
     ]  # fmt: skip
     trajectory = json.loads(paths[0].read_bytes())
     assert trajectory["schema_version"] == "ATIF-v1.8"

@@ -75,8 +75,11 @@ class AgentRecords:
         return [self._case(name) for name in self.run.manifest.cases]
 
     def trials(self, number: int | None = None) -> Iterator[RecordedTrial]:
-        """Yield the trials that have a record, or those with this number, case by case; one at a time is in memory."""
-        for trial in self.agent.trials():
+        """Yield the trials that have a record, or those with this number; one at a time is in memory.
+
+        They are ordered by their number and the id of their case, which is the order of samples in Inspect.
+        """
+        for trial in sorted(self.agent.trials(), key=lambda trial: (trial.trial, trial.case)):
             if trial.outcome is not None and number in (None, trial.trial):
                 yield self._read(trial)
 
