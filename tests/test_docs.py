@@ -288,6 +288,10 @@ OTHER_PROGRAMS = {
         "--compare",
         "--costs",
         "--path",
+        "--log-dir",
+        "--output-dir",
+        "--predictions",
+        "--run",
     ),
     *("--api-key", "--repository", "--compress-prog", "--max-c", "--max-count", "--upload-pa"),
 }

@@ -84,7 +84,7 @@ def test_an_unknown_name_of_a_lazy_module_is_an_attribute_error() -> None:
 
 
 PUBLIC = re.compile(
-    r"duologue(\.(types|events|errors|sync|testing|recording|proxy|lowlevel|schema(\.v[12])?|integrations\.\w+))?$"
+    r"duologue(\.(types|events|errors|sync|testing|evals|recording|proxy|lowlevel|schema(\.v[12])?|integrations\.\w+))?$"
 )
 
 

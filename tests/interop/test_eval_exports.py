@@ -89,7 +89,10 @@ def output_of(command: Sequence[str | Path], folder: Path) -> str:
 
 def built(folder: Path, text: str) -> RunSummary:
     """Return a run with trials of every kind."""
-    fields = {"b": {"quarantine": "known"}, "c": {"prompts": [text, "and then?"], "metadata": {"text": text}}}
+    fields: dict[str, dict[str, Any]] = {
+        "b": {"quarantine": "known"},
+        "c": {"prompts": [text, "and then?"], "metadata": {"text": text}},
+    }
     return read_run(build_run(folder, LETTERS, text=text, fields=fields, costs={"one": 0.5}))
 
 

@@ -16,7 +16,7 @@ MOST_LEVELS = 64
 
 
 class ConversationStep(Struct, kw_only=True):
-    """What the user, the agent or the system did before somebody else continued.
+    """A step of the user, of the agent or of the system.
 
     Attributes:
         source: Who.

@@ -26,7 +26,7 @@ class RecordedTrial(Struct, frozen=True, kw_only=True):
 
     Attributes:
         summary: The trial as a report sees it.
-        case: Its case; one with its id and no more if the suite of the run cannot be read.
+        case: Its case; only its id is known if the suite of the run cannot be read.
         manifest: What was run.
         result: How it ended.
         steps: Its steps; none if they cannot be read.
