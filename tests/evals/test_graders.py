@@ -20,7 +20,7 @@ from duologue.evals.record.trajectory import TrajectoryStep
 from duologue.evals.suite.case import Case
 from duologue.transports.process.process_tree import identify
 from tests.evals.samples import run_manifest, small_suite, trial_result
-from tests.evals.test_suites import harbor_task
+from tests.evals.test_harbor_tasks import harbor_task
 
 
 def case_of(folder: Path, *graders: dict[str, Any], **fields: Any) -> Case:

@@ -10,7 +10,7 @@ import pytest
 
 from duologue.evals.exceptions import SuiteError
 from duologue.evals.suite.case import PromptTurn
-from duologue.evals.suite.grader_specs import CommandGrader, TextGrader
+from duologue.evals.suite.grader_specs import TextGrader
 from duologue.evals.suite.loader import load_suite
 from duologue.evals.suite.suite import SUITE_FORMAT, Suite
 from tests.evals.samples import SUITE, small_suite, write_suite
@@ -283,71 +283,3 @@ def test_the_digest_changes_with_cases_and_files_and_not_with_the_directory(tmp_
     assert write("other case", text=SUITE.replace("Say hello", "Say hi")) != first
     assert write("other prompt", prompt="q") != first
     assert write("other test", test="exit 1") != first
-
-
-HARBOR = """
-schema_version = "1.1"
-[task]
-name = "org/hello"
-keywords = ["trivial"]
-[metadata]
-difficulty = "easy"
-[verifier]
-timeout_sec = 120.0
-[agent]
-timeout_sec = 300.0
-[environment]
-cpus = 2
-memory_mb = 2048
-"""
-
-
-def harbor_task(folder: Path, toml: str = HARBOR, dockerfile: str = "FROM ubuntu:24.04\nWORKDIR /app\n") -> Path:
-    """Make a task directory of Harbor."""
-    for name in ("environment", "tests", "solution"):
-        (folder / name).mkdir(parents=True)
-    (folder / "task.toml").write_text(toml)
-    (folder / "instruction.md").write_text("Write hello.txt.")
-    (folder / "environment" / "Dockerfile").write_text(dockerfile)
-    (folder / "environment" / "data.csv").write_text("1,2")
-    (folder / "tests" / "test.sh").write_text("echo 1 > /logs/verifier/reward.txt\n")
-    return folder
-
-
-def test_a_harbor_task_without_a_container_is_a_case(tmp_path: Path) -> None:
-    harbor_task(tmp_path / "hello", dockerfile="FROM ubuntu\nWORKDIR /app\nCOPY data.csv \\\n  in/\n# done\n")
-    harbor_task(tmp_path / "again")
-    suite = load_suite(tmp_path)
-    again, hello = suite.cases
-
-    assert (again.id, hello.id, hello.turns[0].text) == ("again", "hello", "Write hello.txt.")
-    assert (hello.timeouts.turn, hello.timeouts.grade, hello.tags) == (300, 120, ["trivial"])
-    assert [(file.path, file.source) for file in hello.files] == [("in/data.csv", "environment/data.csv")]
-    (grader,) = hello.graders
-    assert isinstance(grader, CommandGrader)
-    assert (grader.command, grader.tests) == (["bash", "{tests}/test.sh"], "tests")
-    assert grader.paths == {"/logs": "{logs}", "/tests": "{tests}", "/app": "{workspace}"}
-
-
-@pytest.mark.parametrize(
-    ("toml", "dockerfile", "problem"),
-    [
-        (
-            HARBOR,
-            "FROM ubuntu\nRUN apt-get install -y gcc\n",
-            "environment/Dockerfile: 'RUN apt-get install -y gcc' needs",
-        ),
-        (HARBOR, "FROM ubuntu\nCOPY data.csv /etc/\n", "COPY to '/etc/', outside of /app, needs a container"),
-        (HARBOR, "FROM ubuntu\nCOPY ../task.toml .\n", "leads out of the directory"),
-        (HARBOR + 'docker_image = "x"', "FROM x", "environment.docker_image: the task needs a container; run it with"),
-        (HARBOR.replace("1.1", "2.0"), "FROM x", "schema_version 2.0 is newer than 1.4"),
-        (HARBOR.replace("300.0", '"x"'), "FROM x", "agent.timeout_sec: Expected `float | null`, got `str`"),
-    ],
-)
-def test_a_harbor_task_that_needs_more_is_refused_with_the_reason(
-    tmp_path: Path, toml: str, dockerfile: str, problem: str
-) -> None:
-    (found,) = problems(harbor_task(tmp_path / "task", toml, dockerfile))
-
-    assert "case 'task': " in found
-    assert problem in found

@@ -16,6 +16,7 @@ from duologue.evals.report.exports.inspect_log import write_inspect_logs
 from duologue.evals.report.run_summary import RunSummary, read_run
 from tests.evals.hostile_texts import HOSTILE, HUGE
 from tests.evals.run_builder import build_run
+from tests.evals.test_harbor_tasks import EXAMPLES, case_of, grader_of, harbor_task, steps_task
 from tests.evals.test_thirty_tasks import run as run_tasks
 from tests.evals.test_thirty_tasks import scripted_agent, tasks
 from tests.interop.peers import Absent, harbor_python, inspect_python
@@ -67,6 +68,27 @@ for path in sys.argv[1:]:
     is_valid = validator.validate(path)
     steps = len(Trajectory.model_validate_json(open(path).read()).steps) if is_valid else 0
     found.append([is_valid, validator.errors, steps])
+print(json.dumps(found))
+"""
+
+
+TASKS = """
+import json, sys
+from pathlib import Path
+from harbor.models.task.config import TaskConfig
+from harbor.models.task.paths import TaskPaths
+found = []
+for path in sys.argv[1:]:
+    task, paths = TaskConfig.model_validate_toml(Path(path, "task.toml").read_text()), TaskPaths(path)
+    steps = [step.name for step in task.steps or []]
+    instructions = [paths.step_instruction_path(name) for name in steps] or [paths.instruction_path]
+    found.append([
+        [each.read_text() for each in instructions],
+        [(step.agent.timeout_sec or task.agent.timeout_sec) for step in task.steps or []] or [task.agent.timeout_sec],
+        (task.steps[-1] if steps else task).verifier.env,
+        str(paths.discovered_test_path.relative_to(paths.task_dir)),
+        str(paths.discovered_solve_path.relative_to(paths.task_dir)),
+    ])
 print(json.dumps(found))
 """
 
@@ -142,12 +164,32 @@ async def test_inspect_shows_and_bundles_the_logs_of_a_real_run(tmp_path: Path) 
     assert len({value for _, _, value in shown}) == 2
 
 
-@pytest.mark.parametrize("text", ["hello", HOSTILE, HUGE], ids=["plain", "hostile", "huge"])
-def test_harbor_accepts_every_trajectory_and_notices_a_broken_one(tmp_path: Path, text: str) -> None:
+def harbor() -> str:
+    """Return the interpreter of Harbor, or skip the test."""
     try:
-        python = harbor_python()
+        return harbor_python()
     except Absent as reason:
         pytest.skip(str(reason))
+
+
+def test_harbor_reads_the_same_in_a_task_directory(tmp_path: Path) -> None:
+    folders = [EXAMPLES / "count-words", harbor_task(tmp_path / "plain"), steps_task(tmp_path / "steps")]
+    theirs = json.loads(output_of([harbor(), "-W", "ignore", "-c", TASKS, *folders], tmp_path))
+
+    for folder, (instructions, timeouts, env, tests, solution) in zip(folders, theirs, strict=True):
+        case = case_of(folder)
+        grader, command = grader_of(case), case.solution_command
+        assert [turn.text for turn in case.turns] == instructions
+        assert (case.timeouts.turn, case.timeouts.trial) == (max(timeouts), sum(timeouts))
+        assert grader.variables == env
+        assert f"{grader.tests}/test.sh" == tests
+        assert command is not None
+        assert command.command[-1].replace("{solution}", command.files) == solution
+
+
+@pytest.mark.parametrize("text", ["hello", HOSTILE, HUGE], ids=["plain", "hostile", "huge"])
+def test_harbor_accepts_every_trajectory_and_notices_a_broken_one(tmp_path: Path, text: str) -> None:
+    python = harbor()
     run = built(tmp_path / "run", text)
     paths = write_atif([run], tmp_path / "atif")
     broken = tmp_path / "broken.json"

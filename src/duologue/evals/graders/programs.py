@@ -22,6 +22,7 @@ from duologue.evals.exceptions import GraderError, RecordError
 from duologue.evals.graders.interface import GradingContext
 from duologue.evals.record.result import GraderOutput
 from duologue.evals.record.versioned_file import read_bounded
+from duologue.evals.suite.case import Case
 from duologue.evals.suite.grader_specs import CommandGrader, ExecutableGrader, FunctionGrader
 from duologue.local.commands import RunningCommand
 from duologue.transports.process.command import check_program, reaped
@@ -71,13 +72,36 @@ async def grade_command(spec: CommandGrader, context: GradingContext) -> GraderO
         command,
         cwd=directories["workspace"],
         timeout=spec.timeout or context.case.timeouts.grade,
-        env=_chosen(spec.env),
+        env={**context.case.variables, **spec.variables, **_chosen(spec.env)},
     )
     shown = output.strip()[-SHOWN_CHARACTERS:]
     if spec.reward_files:
         reward = _reward(spec, directories["logs"], shown)
         return GraderOutput(passed=reward >= spec.pass_at, score=reward, reasoning=shown)
     return GraderOutput(passed=code == 0, score=1.0 if code == 0 else 0.0, reasoning=shown, outcome={"exit_code": code})
+
+
+async def run_solution(case: Case, workspace: Path, scratch: Path) -> None:
+    """Run the command that solves a case, in a workspace; its files are in another directory.
+
+    Raises:
+        GraderError: It could not be started, took too long, was killed, or failed.
+    """
+    spec = case.solution_command
+    assert spec is not None, "checked by the caller"
+    directories = {"workspace": workspace, "solution": scratch / "solution"}
+    for name in ("tests", "logs"):
+        directories[name] = scratch / name
+        directories[name].mkdir()
+    await asyncio.to_thread(_copy_files, Path(case.directory) / spec.files, "solution", spec.paths, directories)
+    code, output = await _run(
+        [_filled(word, directories) for word in spec.command],
+        cwd=workspace,
+        timeout=spec.timeout or case.timeouts.turn,
+        env={**case.variables, **spec.variables, **_chosen(spec.env)},
+    )
+    if code != 0:
+        raise GraderError(f"the solution ended with exit code {code}: {output.strip()[-SHOWN_CHARACTERS:]}")
 
 
 def read_output(content: bytes) -> GraderOutput:
@@ -154,11 +178,16 @@ def _prepare(spec: CommandGrader, context: GradingContext) -> dict[str, Path]:
         (directories["logs"] / name).parent.mkdir(parents=True, exist_ok=True)
     directories["logs"].mkdir(exist_ok=True)
     if spec.tests is not None:
-        shutil.copytree(context.suite_directory / spec.tests, directories["tests"], symlinks=True, dirs_exist_ok=True)
-        replaced = {path: _filled(word, directories) for path, word in spec.paths.items()}
-        if replaced:
-            _replace_paths(directories["tests"], replaced)
+        _copy_files(context.suite_directory / spec.tests, "tests", spec.paths, directories)
     return directories
+
+
+def _copy_files(source: Path, name: str, paths: Mapping[str, str], directories: Mapping[str, Path]) -> None:
+    """Copy files of a suite to one of the directories, with absolute paths replaced."""
+    shutil.copytree(source, directories[name], symlinks=True, dirs_exist_ok=True)
+    replaced = {path: _filled(word, directories) for path, word in paths.items()}
+    if replaced:
+        _replace_paths(directories[name], replaced)
 
 
 def _replace_paths(folder: Path, replaced: Mapping[str, str]) -> None:

@@ -10,12 +10,14 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from duologue.evals.exceptions import GraderError
 from duologue.evals.graders.grading import grade_trial
 from duologue.evals.graders.interface import GraderInput
+from duologue.evals.graders.programs import run_solution
 from duologue.evals.record.result import Grades
 from duologue.evals.run.checkout import Checkout, write_files
 from duologue.evals.run.scratch import Scratch
-from duologue.evals.suite.case import Case, WorkspaceFile
+from duologue.evals.suite.case import Case
 
 
 class ReferenceResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,17 +55,20 @@ async def check_references(cases: Sequence[Case]) -> AsyncIterator[ReferenceResu
     without it, and an empty answer, are graded as well: they must not pass.
     """
     for case in cases:
-        if case.graders and (case.reference is not None or case.solution):
+        if case.graders and (case.reference is not None or _is_solvable(case)):
             yield await _check(case)
 
 
 async def _check(case: Case) -> ReferenceResult:
     prompts = [turn.text for turn in case.turns]
     shown = prompts[0] if len(prompts) == 1 else prompts
-    grades = await _grade(case, case.solution, case.reference or "", shown)
+    try:
+        grades = await _grade(case, shown, is_solved=True)
+    except GraderError as error:
+        return ReferenceResult(id=case.id, input=shown, reference=case.reference, passed=None, reasoning=str(error))
     unsolved: bool | None = None
-    if case.solution:
-        unsolved = (await _grade(case, (), "", shown)).passed is True
+    if _is_solvable(case):
+        unsolved = (await _grade(case, shown, is_solved=False)).passed is True
     reasons = [f"{grade.name}: {grade.error or grade.reasoning}" for grade in grades.grades if not grade.passed]
     if unsolved:
         reasons.append("the graders also pass the workspace without the solution")
@@ -78,17 +83,31 @@ async def _check(case: Case) -> ReferenceResult:
     )
 
 
-async def _grade(case: Case, solution: Sequence[WorkspaceFile], output: str, shown: str | list[str]) -> Grades:
+def _is_solvable(case: Case) -> bool:
+    return bool(case.solution) or case.solution_command is not None
+
+
+async def _grade(case: Case, shown: str | list[str], *, is_solved: bool) -> Grades:
+    """Grade a workspace with or without the solution.
+
+    Raises:
+        GraderError: The command that solves the case failed.
+    """
     root = Path(tempfile.mkdtemp(prefix="duologue-reference-"))
     try:
         scratch = Scratch(root)
         scratch.workspace.mkdir()
         checkout = Checkout(case, scratch)
-        patch = await asyncio.to_thread(_fill, checkout, case, solution, scratch.workspace)
+        await asyncio.to_thread(checkout.make)
+        if is_solved:
+            await asyncio.to_thread(write_files, case, case.solution, scratch.workspace)
+        if is_solved and case.solution_command is not None:
+            await run_solution(case, scratch.workspace, root)
+        patch = await asyncio.to_thread(checkout.patch)
         trial = GraderInput(
             id=case.id,
             input=shown,
-            output=output,
+            output=(case.reference or "") if is_solved else "",
             hint=case.hint,
             reference=case.reference,
             metadata=case.metadata,
@@ -98,9 +117,3 @@ async def _grade(case: Case, solution: Sequence[WorkspaceFile], output: str, sho
         return await grade_trial(trial, case)
     finally:
         await asyncio.to_thread(shutil.rmtree, root, ignore_errors=True)
-
-
-def _fill(checkout: Checkout, case: Case, solution: Sequence[WorkspaceFile], workspace: Path) -> bytes:
-    checkout.make()
-    write_files(case, solution, workspace)
-    return checkout.patch()

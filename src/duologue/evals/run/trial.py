@@ -161,7 +161,9 @@ class TrialRun:
                     target,
                     permissions=permissions_of(case),
                     workspace=Workspace(scratch.workspace),
-                    terminals=Terminals(env=scratch.environment(), prefix=self._terminal_prefix(scratch)),
+                    terminals=Terminals(
+                        env={**case.variables, **scratch.environment()}, prefix=self._terminal_prefix(scratch)
+                    ),
                     on_elicit=elicitation_handler(case),
                     observers=(recorder,),
                     startup_timeout=case.timeouts.start,
@@ -212,7 +214,12 @@ class TrialRun:
         return user
 
     def _target(self, scratch: Scratch, recorder: Recorder) -> TrialTarget:
-        env = {**scratch.environment(), **self._credentials.environment(), "DUOLOGUE_TRIAL_SEED": str(self._seed)}
+        env = {
+            **self._case.variables,
+            **scratch.environment(),
+            **self._credentials.environment(),
+            "DUOLOGUE_TRIAL_SEED": str(self._seed),
+        }
         return TrialTarget(
             self._plan.agent.target,
             report=scratch.report,

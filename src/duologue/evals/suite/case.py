@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct, field
 
 from duologue.client.permissions.rules import Outcome, Rule, Rules
-from duologue.evals.suite.grader_specs import AnyGrader
-from duologue.evals.suite.limits import Budget, Timeouts, VariableName
+from duologue.evals.suite.grader_specs import AnyGrader, Command
+from duologue.evals.suite.limits import Budget, Seconds, Timeouts, VariableName
 
 CaseId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")]
 """Letters, digits, `.`, `_` and `-`: it is also the name of a directory."""
@@ -82,6 +82,26 @@ class WorkspaceFile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
             raise ValueError("a file has either `text` or `source`")
 
 
+class SolutionCommand(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A command that solves a task, with which graders are checked; the agent never sees it.
+
+    Attributes:
+        command: Program and arguments, run in the workspace; `{solution}` and `{workspace}` are directories.
+        files: Directory of the suite that is copied to `{solution}`.
+        paths: Absolute paths that are replaced in its text files, each by `{solution}` or `{workspace}`.
+        variables: Environment variables with their values.
+        env: Names of environment variables that it gets from the caller's environment.
+        timeout: Seconds; those of a turn otherwise.
+    """
+
+    command: Command
+    files: str
+    paths: dict[str, str] = {}
+    variables: dict[VariableName, str] = {}
+    env: list[VariableName] = []
+    timeout: Seconds | None = None
+
+
 class SessionSettings(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Settings of the session, which are set before the first prompt, read back and recorded.
 
@@ -150,6 +170,8 @@ class CaseDefaults(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
         family: Cases of one family are variants of one task; intervals treat them as one unit.
         budget: Limits of use.
         timeouts: Limits of time.
+        variables: Environment variables with their values, for the agent and for commands that check it; they are
+            recorded.
         env: Names of environment variables that the agent gets from the caller's environment; values are not
             recorded.
     """
@@ -166,6 +188,7 @@ class CaseDefaults(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     family: str = ""
     budget: Budget = Budget()
     timeouts: Timeouts = Timeouts()
+    variables: dict[VariableName, str] = field(default_factory=dict[str, str])
     env: list[VariableName] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
@@ -186,6 +209,7 @@ class Case(CaseDefaults, frozen=True, kw_only=True, omit_defaults=True, forbid_u
         hint: What a good answer has, for graders and judges.
         reference: A known good answer, with which graders are checked.
         solution: Files that solve the task, with which graders are checked; the agent never sees them.
+        solution_command: Command that solves the task, after `solution` was copied.
         metadata: Anything else; passed to graders.
         quarantine: Why the case informs and does not gate; empty if it does gate.
         directory: Directory that its files are relative to; set when the suite is read.
@@ -197,6 +221,7 @@ class Case(CaseDefaults, frozen=True, kw_only=True, omit_defaults=True, forbid_u
     hint: str = ""
     reference: str | None = None
     solution: list[WorkspaceFile] = field(default_factory=list[WorkspaceFile])
+    solution_command: SolutionCommand | None = None
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     quarantine: str = ""
     directory: str = ""

@@ -73,6 +73,8 @@ def case_files(case: Case) -> Iterator[tuple[str, str]]:
     for number, file in enumerate(case.solution):
         if file.source is not None:
             yield f"solution[{number}].source", file.source
+    if case.solution_command is not None:
+        yield "solution_command.files", case.solution_command.files
     for number, grader in enumerate(case.graders):
         for field, name in grader_files(grader, Path(case.directory)):
             yield f"graders[{number}].{field}", name

@@ -71,6 +71,7 @@ class CommandGrader(GraderSpec, frozen=True, kw_only=True, tag="command"):
         paths: Absolute paths that are replaced in the text files of `tests`, such as `/logs` for tests that were
             written for a container, each by `{tests}`, `{workspace}` or `{logs}`.
         pass_at: Least reward that passes.
+        variables: Environment variables with their values, in addition to those of the case.
         env: Names of environment variables that it gets from the caller's environment, in addition to a safe minimum.
         timeout: Seconds; those of the case otherwise.
     """
@@ -80,6 +81,7 @@ class CommandGrader(GraderSpec, frozen=True, kw_only=True, tag="command"):
     tests: str | None = None
     paths: dict[str, str] = {}
     pass_at: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    variables: dict[VariableName, str] = {}
     env: list[VariableName] = []
     timeout: Seconds | None = None
 
