@@ -48,6 +48,7 @@ def _add_run(subcommands: Commands) -> None:
         "--retry-missing", action="store_true", help="with --resume, run trials again that broke and are missing"
     )
     add_isolation(run)
+    _add_attach(run)
     limits = run.add_argument_group("limits")
     limits.add_argument(
         "--budget",
@@ -129,6 +130,21 @@ def _add_harness_options(parser: argparse.ArgumentParser) -> None:
 def add_agents_option(parser: argparse.ArgumentParser) -> None:
     """Add `--agent`, which may be given several times."""
     parser.add_argument("--agent", dest="agents", action="append", default=[], metavar="AGENT", help=AGENT)
+
+
+def _add_attach(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("watching")
+    group.add_argument(
+        "--attach",
+        action="store_true",
+        help="serve the trials that run on loopback, so that an ACP client can list and watch them; the URL with its "
+        "token is printed once",
+    )
+    group.add_argument(
+        "--attach-control",
+        action="store_true",
+        help="the same, and watchers may cancel and steer turns; a trial that was changed does not count",
+    )
 
 
 def add_isolation(parser: argparse.ArgumentParser) -> None:

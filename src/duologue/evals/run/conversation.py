@@ -9,7 +9,7 @@ from pathlib import Path
 
 from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
-from duologue.errors import DuologueError
+from duologue.errors import DuologueError, InvalidRequest
 from duologue.evals.record.outcomes import TrialOutcome, outcome_of_error, outcome_of_stop
 from duologue.evals.run.simulated_user import UserAgent
 from duologue.evals.suite.case import Case, PromptTurn
@@ -34,6 +34,8 @@ class Conversation:
         self._session = session
         self._case = case
         self._user = user
+        self._turn_now: ClientTurn | None = None
+        self._changed_by_watcher = ""
         self._user_seconds = 0.0
         self._meter = BudgetMeter(case.budget)
         self._ends = re.compile(case.simulated_user.ends_with) if case.simulated_user is not None else None
@@ -56,8 +58,36 @@ class Conversation:
                 )
             outcome = await self._turn(turn, min(timeouts.turn, left))
             if outcome.kind != "completed":
-                return outcome
-        return outcome_of_stop(self.stop_reasons[-1])
+                return self._judged(outcome)
+        return self._judged(outcome_of_stop(self.stop_reasons[-1]))
+
+    # --- changes by a watcher
+
+    async def interrupt(self) -> None:
+        """Cancel the running turn for a watcher; the trial ends and does not count."""
+        self._changed_by_watcher = "cancelled"
+        if self._turn_now is not None:
+            await self._turn_now.cancel()
+
+    async def say(self, text: str) -> None:
+        """Send a watcher's text into the running turn; the trial goes on and does not count.
+
+        Raises:
+            DuologueError: There is no turn, or the agent does not take text in one.
+        """
+        if self._turn_now is None:
+            raise InvalidRequest("no turn is running")
+        result = await self._turn_now.steer(text)
+        if result.outcome not in ("injected", "started_new_turn"):
+            raise InvalidRequest(f"it answered {result.outcome}")
+        self._changed_by_watcher = self._changed_by_watcher or "steered"
+
+    def _judged(self, outcome: TrialOutcome) -> TrialOutcome:
+        """Return the outcome; that of a trial which a watcher has changed is not the agent's own."""
+        if not self._changed_by_watcher:
+            return outcome
+        detail = f"a watcher has {self._changed_by_watcher} the turn"
+        return TrialOutcome(kind="cancelled", reason="attach", detail=detail)
 
     async def _turns(self) -> AsyncIterator[PromptTurn]:
         """Yield the prompts of the case, then those of the simulated user."""
@@ -85,12 +115,15 @@ class Conversation:
                 images=[directory / name for name in prompt.images],
                 timeout=seconds,
             )
+            self._turn_now = turn
             async with turn:
                 async for event in turn:
                     if self._meter.is_exceeded_by(event, self._session.usage):
                         await turn.cancel()
         except DuologueError as error:
             return self._ended(turn, outcome_of_error(error))
+        finally:
+            self._turn_now = None
         if not self._meter.exceeded:
             self._meter.check(self._session.usage)
         if self._meter.exceeded:

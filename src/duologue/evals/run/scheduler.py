@@ -21,6 +21,7 @@ from duologue.evals.run.progress import Observer, RunProgress, TrialEvent
 from duologue.evals.run.scratch import finish, remove_linked
 from duologue.evals.run.targets import EvalAgent
 from duologue.evals.run.trial import TrialPlan, TrialRun, grade_attempt
+from duologue.evals.run.watched_trial import TrialWatch
 from duologue.evals.suite.case import Case
 
 
@@ -42,8 +43,10 @@ class Scheduler:
         *,
         is_confined: bool = False,
         observer: Observer = lambda event, progress: None,
+        watch: TrialWatch | None = None,
     ) -> None:
         self._run = run
+        self._watch = watch
         self._cases = cases
         self._agents = agents
         self._options = options
@@ -126,6 +129,7 @@ class Scheduler:
             credentials=self._credentials,
             seed=self._run.manifest.seed,
             is_confined=self._is_confined,
+            watch=self._watch,
         )
         with self._run.begin(key) as attempt:
             trial = TrialRun(attempt, plan, number)

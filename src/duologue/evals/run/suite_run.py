@@ -27,6 +27,7 @@ from duologue.evals.run.progress import Observer, RunProgress
 from duologue.evals.run.scheduler import Scheduler
 from duologue.evals.run.scratch import Scratch, finish
 from duologue.evals.run.targets import EvalAgent, TrialTarget, eval_agents
+from duologue.evals.run.watched_trial import TrialWatch
 from duologue.evals.suite.case import Case
 from duologue.evals.suite.loader import load_suite
 from duologue.evals.suite.suite import Suite
@@ -68,6 +69,7 @@ async def run_suite(
     retry_missing: bool = False,
     options: TrialOptions | None = None,
     observer: Observer = lambda event, progress: None,
+    watch: TrialWatch | None = None,
 ) -> RunEnd:
     """Run the trials of a suite that have no record in a directory; made anew, or continued.
 
@@ -82,6 +84,7 @@ async def run_suite(
         retry_missing: Run trials of an earlier process again that broke and are missing; each gets one more attempt.
         options: How trials are run.
         observer: Called with each event and the progress.
+        watch: Where the trials that run are found by watchers.
 
     Raises:
         SuiteError: The suite has mistakes.
@@ -123,6 +126,7 @@ async def run_suite(
         credentials,
         is_confined=sandbox == "bwrap",
         observer=observer,
+        watch=watch,
     )
     await scheduler.run()
     return RunEnd(directory=run.path, progress=scheduler.progress, given_up=scheduler.given_up, sandbox=sandbox)

@@ -32,6 +32,7 @@ from duologue.evals.run.replies import elicitation_handler, permissions_of
 from duologue.evals.run.scratch import Scratch, finish
 from duologue.evals.run.simulated_user import UserAgent, connected_user
 from duologue.evals.run.targets import EvalAgent, TrialTarget, parse_agent
+from duologue.evals.run.watched_trial import TrialWatch, WatchedTrial
 from duologue.evals.suite.case import Case
 from duologue.evals.suite.grader_specs import JudgeGrader, TextGrader, TrajectoryGrader
 from duologue.recording.recorder import Recorder
@@ -55,6 +56,7 @@ class TrialPlan(Struct, frozen=True, kw_only=True):
         credentials: What the agent is given.
         seed: Seed of the run.
         is_confined: The agent runs in bubblewrap.
+        watch: Where watchers find the trial; None if there are none.
     """
 
     case: Case
@@ -63,6 +65,7 @@ class TrialPlan(Struct, frozen=True, kw_only=True):
     credentials: Credentials
     seed: int = 0
     is_confined: bool = False
+    watch: TrialWatch | None = None
 
 
 class TrialRun:
@@ -85,6 +88,7 @@ class TrialRun:
         self._settings = SettingsReadBack()
         self._conversation: Conversation | None = None
         self._credentials = plan.credentials
+        self._watched: WatchedTrial | None = None
 
     async def run(self) -> TrialResult:
         """Run the agent and write all files of the attempt but the result; return the result.
@@ -120,12 +124,26 @@ class TrialRun:
         self._credentials.copy_to(scratch.home)
         scratch.note_files()
         patterns, env = self._credentials.patterns, self._credentials.environment()
-        with Recorder(self._attempt.wire_file, patterns=patterns, env=env) as recorder:
-            try:
-                outcome = await self._converse(scratch, recorder)
-            finally:
-                await finish(recorder.close)
+        ending = "interrupted"
+        self._offer(scratch)
+        try:
+            with Recorder(self._attempt.wire_file, patterns=patterns, env=env) as recorder:
+                try:
+                    outcome = await self._converse(scratch, recorder)
+                finally:
+                    await finish(recorder.close)
+            ending = ", ".join(filter(None, (outcome.kind, outcome.reason)))
+        finally:
+            if self._watched is not None and self._plan.watch is not None:
+                self._plan.watch.remove(self._watched, ending)
         return outcome
+
+    def _offer(self, scratch: Scratch) -> None:
+        """Let watchers find this trial."""
+        if self._plan.watch is not None:
+            self._watched = WatchedTrial(self._attempt.key, self._number, self._credentials.remove_from_bytes)
+            self._watched.cwd = str(scratch.workspace)
+            self._plan.watch.add(self._watched)
 
     # --- the conversation
 
@@ -165,7 +183,7 @@ class TrialRun:
                         env={**case.variables, **scratch.environment()}, prefix=self._terminal_prefix(scratch)
                     ),
                     on_elicit=elicitation_handler(case),
-                    observers=(recorder,),
+                    observers=(recorder,) if self._watched is None else (recorder, self._watched),
                     startup_timeout=case.timeouts.start,
                     login=options.login,
                     protocol_versions=options.protocol_versions,
@@ -174,6 +192,8 @@ class TrialRun:
                 )
             )
             self._agent = identity_of(self._plan.agent, target, agent)
+            if self._watched is not None:
+                self._watched.version = self._agent.protocol_version or 1
             requested = requested_settings(case.session)
             session = await agent.new_session(scratch.workspace, settings=requested)
         stack.push_async_callback(session.aclose)
@@ -182,6 +202,8 @@ class TrialRun:
         self._attempt.write_manifest(self._manifest())
         user = await self._user(scratch, stack)
         self._conversation = Conversation(session, case, user)
+        if self._watched is not None:
+            self._watched.conversation = self._conversation
         return self._conversation
 
     async def _user(self, scratch: Scratch, stack: AsyncExitStack) -> UserAgent | None:

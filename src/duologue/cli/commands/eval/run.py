@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from duologue.evals.record.key import directory_name
 from duologue.evals.record.run_directory import RunDirectory
 from duologue.evals.run.credentials import CredentialFile
 from duologue.evals.run.options import RunLimits, TrialOptions
-from duologue.evals.run.suite_run import run_suite
+from duologue.evals.run.suite_run import RunEnd, run_suite
+from duologue.evals.run.watched_trial import TrialWatch
 from duologue.evals.suite.loader import load_suite
 from duologue.evals.suite.suite import Suite
 from duologue.recording.redaction import MASK
@@ -35,20 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
     suite = load_suite(Path(arguments.suite))
     directory = run_directory(arguments, suite)
     output = RunOutput(arguments, directory)
-    running = run_suite(
-        suite,
-        agents_of(arguments, directory),
-        directory,
-        trials=arguments.trials,
-        cases=arguments.case,
-        seed=arguments.seed,
-        retry_missing=arguments.retry_missing,
-        options=options_of(arguments),
-        observer=output.observe,
-    )
     try:
         try:
-            end = run_until_interrupted(running, output.say_cancelling)
+            end = run_until_interrupted(run_trials(arguments, suite, directory, output), output.say_cancelling)
         finally:
             output.close()
     except KeyboardInterrupt:
@@ -60,6 +51,44 @@ def run(arguments: argparse.Namespace) -> int:
     if unmet:
         return ExitCode.BELOW_THRESHOLD
     return ExitCode.OK if end.is_complete else ExitCode.INCOMPLETE
+
+
+async def run_trials(arguments: argparse.Namespace, suite: Suite, directory: Path, output: RunOutput) -> RunEnd:
+    """Run the trials, which clients can watch if the arguments ask for it."""
+    async with attached(arguments, output) as watch:
+        return await run_suite(
+            suite,
+            agents_of(arguments, directory),
+            directory,
+            trials=arguments.trials,
+            cases=arguments.case,
+            seed=arguments.seed,
+            retry_missing=arguments.retry_missing,
+            options=options_of(arguments),
+            observer=output.observe,
+            watch=watch,
+        )
+
+
+@asynccontextmanager
+async def attached(arguments: argparse.Namespace, output: RunOutput) -> AsyncGenerator[TrialWatch | None]:
+    """Serve the trials that run, if the arguments ask for it, and print where.
+
+    Raises:
+        UsageError: An extra is not installed.
+    """
+    if not (arguments.attach or arguments.attach_control):
+        yield None
+        return
+    from duologue.evals.run.attach_server import serve_trials
+
+    watch = TrialWatch()
+    try:
+        async with serve_trials(watch, may_control=arguments.attach_control) as url:
+            output.say_attached(url)
+            yield watch
+    except ImportError as error:
+        raise UsageError(f"--attach needs {error.name}; install the extra: pip install 'duologue[remote]'") from None
 
 
 def options_of(arguments: argparse.Namespace) -> TrialOptions:
@@ -139,8 +168,9 @@ def resume_command(arguments: argparse.Namespace, directory: Path) -> str:
         words += ["--retries", str(arguments.retries)]
     if arguments.login is not None:
         words += ["--login", arguments.login]
-    if arguments.v2:
-        words.append("--v2")
+    for name in ("v2", "attach", "attach_control"):
+        if getattr(arguments, name):
+            words.append(f"--{name.replace('_', '-')}")
     return shlex.join(words)
 
 

@@ -86,6 +86,11 @@ class RunOutput:
             self._errors.write(f"{escape_line(text, None)}\n", style)
             self._errors.flush()
 
+    def say_attached(self, url: str) -> None:
+        """Say where the trials can be watched; even with `--quiet`, since the token is printed nowhere else."""
+        self._errors.write(f"attach an ACP client to watch trials: {url}\n")
+        self._errors.flush()
+
     def say_cancelling(self) -> None:
         """Say that the trials that run are being cancelled."""
         self._line("cancelling the trials that run; press Ctrl-C again to end at once", Style.YELLOW)
