@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from duologue.evals.report.thresholds import parse_threshold as parse_threshold
     from duologue.evals.report.thresholds import unmet_thresholds as unmet_thresholds
     from duologue.evals.report.trial_summary import TrialSummary as TrialSummary
+    from duologue.evals.run.attach_server import serve_trials as serve_trials
     from duologue.evals.run.credentials import CredentialFile as CredentialFile
     from duologue.evals.run.options import RunLimits as RunLimits
     from duologue.evals.run.options import TrialOptions as TrialOptions
@@ -83,6 +84,8 @@ if TYPE_CHECKING:
     from duologue.evals.run.suite_run import RunEnd as RunEnd
     from duologue.evals.run.suite_run import run_suite as run_suite
     from duologue.evals.run.targets import EvalAgent as EvalAgent
+    from duologue.evals.run.watched_trial import TrialWatch as TrialWatch
+    from duologue.evals.run.watched_trial import WatchedTrial as WatchedTrial
     from duologue.evals.schemas import json_schema as json_schema
     from duologue.evals.statistics.agreement import ConfusionMatrix as ConfusionMatrix
     from duologue.evals.statistics.agreement import confusion_matrix as confusion_matrix
@@ -139,11 +142,13 @@ else:
             "duologue.evals.report.run_summary": "AgentSummary CaseSummary RunSummary read_run",
             "duologue.evals.report.thresholds": "Threshold parse_threshold unmet_thresholds",
             "duologue.evals.report.trial_summary": "TrialSummary",
+            "duologue.evals.run.attach_server": "serve_trials",
             "duologue.evals.run.credentials": "CredentialFile",
             "duologue.evals.run.options": "RunLimits TrialOptions",
             "duologue.evals.run.progress": "RunProgress TrialEvent",
             "duologue.evals.run.suite_run": "RunEnd run_suite",
             "duologue.evals.run.targets": "EvalAgent",
+            "duologue.evals.run.watched_trial": "TrialWatch WatchedTrial",
             "duologue.evals.schemas": "json_schema",
             "duologue.evals.statistics.agreement": "ConfusionMatrix confusion_matrix krippendorff_alpha",
             "duologue.evals.statistics.case_trials": "CaseTrials",

@@ -118,15 +118,9 @@ async def run_suite(
     await finish(_check_budget, run.manifest.agents, options, run)
     by_id = {case.id: case for case in suite.cases}
     _check_variables([by_id[case] for case in run.manifest.cases], credentials)
+    labelled, is_confined = {agent.label: agent for agent in named}, sandbox == "bwrap"
     scheduler = Scheduler(
-        run,
-        by_id,
-        {agent.label: agent for agent in named},
-        options,
-        credentials,
-        is_confined=sandbox == "bwrap",
-        observer=observer,
-        watch=watch,
+        run, by_id, labelled, options, credentials, is_confined=is_confined, observer=observer, watch=watch
     )
     await scheduler.run()
     return RunEnd(directory=run.path, progress=scheduler.progress, given_up=scheduler.given_up, sandbox=sandbox)

@@ -35,7 +35,7 @@ class Controlled(Protocol):
 
 
 class Follower:
-    """Reads the updates of a trial at its own pace; one that is too slow loses the oldest, and is told so."""
+    """Reads the updates of a trial at its own pace; for the oldest ones, a slow reader may get a message instead."""
 
     def __init__(self, trial: WatchedTrial) -> None:
         self._trial = trial
@@ -100,7 +100,7 @@ class WatchedTrial:
             self._add(update, len(frame))
 
     def end(self, text: str) -> None:
-        """Say how it ended; whoever follows it has then seen everything."""
+        """Say how it ended; that is the last update."""
         self._add(MessageChunk(role="agent", content=TextContent(f"\n\n[the trial has ended: {text}]\n")), 0)
         self.ended = text
 
