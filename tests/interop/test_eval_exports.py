@@ -1,4 +1,4 @@
-"""Other programs accept what `duologue eval export` writes: Inspect its logs, Harbor its trajectories."""
+"""Other programs accept what `duologue eval export` writes: Inspect, Harbor and the harness of SWE-bench."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from typing import Any
 
 import pytest
 
+from duologue.evals.record.run_directory import RunDirectory
 from duologue.evals.report.exports.atif import write_atif
 from duologue.evals.report.exports.inspect_log import write_inspect_logs
+from duologue.evals.report.exports.swebench import to_swebench
 from duologue.evals.report.run_summary import RunSummary, read_run
 from tests.evals.hostile_texts import HOSTILE, HUGE
 from tests.evals.run_builder import build_run
 from tests.evals.test_harbor_tasks import EXAMPLES, case_of, grader_of, harbor_task, steps_task
 from tests.evals.test_thirty_tasks import run as run_tasks
 from tests.evals.test_thirty_tasks import scripted_agent, tasks
-from tests.interop.peers import Absent, harbor_python, inspect_python
+from tests.interop.peers import Absent, harbor_python, inspect_python, swebench_python
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(290)]
 
@@ -90,6 +92,26 @@ for path in sys.argv[1:]:
         str(paths.discovered_solve_path.relative_to(paths.task_dir)),
     ])
 print(json.dumps(found))
+"""
+
+PREDICTIONS = """
+import json, sys
+from pathlib import Path
+from swebench.harness.reporting import make_run_report
+from swebench.harness.run_evaluation import get_dataset_from_preds
+from swebench.harness.utils import get_predictions_from_file, load_swebench_dataset
+from swebench.utils import get_modified_files
+path, dataset = sys.argv[1:]
+predictions = {each["instance_id"]: each for each in get_predictions_from_file(path, dataset, "test")}
+due = get_dataset_from_preds(dataset, "test", [], predictions, "today", False)
+report = json.loads(Path(make_run_report(predictions, load_swebench_dataset(dataset), "today")).read_text())
+print(json.dumps({
+    "due": [each["instance_id"] for each in due],
+    "models": sorted({each["model_name_or_path"] for each in predictions.values()}),
+    "patches": {id: each["model_patch"] for id, each in predictions.items()},
+    "files": {id: get_modified_files(each["model_patch"]) for id, each in predictions.items()},
+    "submitted": report["submitted_ids"], "incomplete": report["incomplete_ids"], "empty": report["empty_patch_ids"],
+}))
 """
 
 
@@ -200,3 +222,37 @@ def test_harbor_accepts_every_trajectory_and_notices_a_broken_one(tmp_path: Path
     assert [errors for is_valid, errors, _ in valid if not is_valid] == []
     assert {steps for _, _, steps in valid} == {3}
     assert invalid[0] is False
+
+
+def swebench() -> str:
+    """Return the interpreter of SWE-bench, or skip the test."""
+    try:
+        return swebench_python()
+    except Absent as reason:
+        pytest.skip(str(reason))
+
+
+async def test_swebench_selects_the_predictions_of_a_real_run_and_reads_their_patches(tmp_path: Path) -> None:
+    python, suite = swebench(), tasks("project")
+    run = await run_tasks(tmp_path / "run", {"org/some": scripted_agent(2)}, suite)
+    predictions = to_swebench([read_run(run)])
+    (tmp_path / "predictions.jsonl").write_text(predictions.text, "utf-8")
+    names = [*(case.id for case in suite.cases), "another__instance-1"]
+    (tmp_path / "dataset.json").write_text(json.dumps([{"instance_id": name} for name in names]))
+    command = [python, "-W", "ignore", "-c", PREDICTIONS, "predictions.jsonl", "dataset.json"]
+    found = json.loads(output_of(command, tmp_path).splitlines()[-1])
+    patches = {record.result().key.case: record.patch() for record in RunDirectory.open(run).records()}
+    changed = {
+        case: [line[6:] for line in patch.splitlines() if line.startswith("--- a/")] for case, patch in patches.items()
+    }
+
+    assert predictions.left_out == ()
+    assert found["patches"] == patches
+    assert found["files"] == changed
+    assert found["models"] == ["org/some"]
+    assert sorted(found["submitted"]) == sorted(patches)
+    assert found["incomplete"] == ["another__instance-1"]
+    # Those that the agent left as they were are not evaluated.
+    assert sorted(found["empty"]) == sorted(case for case, patch in patches.items() if not patch)
+    assert sorted(found["due"]) == sorted(case for case, patch in patches.items() if patch)
+    assert 0 < len(found["due"]) < len(patches)

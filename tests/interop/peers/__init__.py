@@ -39,6 +39,7 @@ __all__ = [
     "OFFICIAL_NEXT",
     "PEERS",
     "RUST",
+    "SWEBENCH",
     "TYPESCRIPT",
     "Absent",
     "ForeignPeer",
@@ -55,6 +56,7 @@ __all__ = [
     "release",
     "rust_benchmark",
     "rust_examples",
+    "swebench_python",
     "typescript_sdk",
 ]
 
@@ -71,6 +73,7 @@ CONDUCTOR = "conductor-5.0.0"
 ACPX = "acpx-0.19.1"
 INSPECT = "inspect-0.3.285"
 HARBOR = "harbor-0.25.0"
+SWEBENCH = "swebench-5.0.2"
 ALL = (TYPESCRIPT, OFFICIAL, OFFICIAL_NEXT, RUST, GO, JAVA, KOTLIN)
 
 
@@ -137,6 +140,11 @@ def inspect_python() -> str:
 def harbor_python() -> str:
     """Return the interpreter of an environment with Harbor's models of trajectories and tasks."""
     return locked_environment(HARBOR, PEERS / "harbor" / "requirements.lock", (3, 12))
+
+
+def swebench_python() -> str:
+    """Return the interpreter of an environment with the harness of SWE-bench."""
+    return python_environment("swebench", f"swebench=={release(SWEBENCH)}")
 
 
 def official_python_remote(name: str) -> str:
