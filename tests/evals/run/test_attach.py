@@ -14,13 +14,16 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus
 
 from duologue import Agent, Turn
+from duologue import connect as connect_agent
 from duologue.evals.record.key import TrialKey
 from duologue.evals.record.run_directory import RunDirectory
 from duologue.evals.run import watched_trial
 from duologue.evals.run.attach_server import READ_ONLY, serve_trials
+from duologue.evals.run.conversation import Conversation
 from duologue.evals.run.options import TrialOptions
 from duologue.evals.run.suite_run import run_suite
 from duologue.evals.run.watched_trial import Follower, TrialWatch, WatchedTrial
+from duologue.evals.suite.case import Case
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -106,10 +109,13 @@ async def watching(url: str) -> AsyncGenerator[Watcher]:
 
 
 @asynccontextmanager
-async def running(folder: Path, slow: SlowAgent, *, may_control: bool = False) -> AsyncGenerator[tuple[str, Path]]:
+async def running(
+    folder: Path, slow: SlowAgent, *, may_control: bool = False, **fields: Any
+) -> AsyncGenerator[tuple[str, Path]]:
     """Run a trial of a slow agent and serve it; yield the URL and the directory of the run."""
     suite = folder / "suite.jsonl"
-    suite.write_text('{"id": "fix", "prompts": ["Fix it."], "graders": [{"type": "text", "contains": ["last"]}]}\n')
+    case = {"id": "fix", "prompts": ["Fix it."], "graders": [{"type": "text", "contains": ["last"]}], **fields}
+    suite.write_bytes(msgspec.json.encode(case))
     watch = TrialWatch()
     async with serve_trials(watch, may_control=may_control) as url, asyncio.TaskGroup() as group:
         options = TrialOptions(sandbox="none", env=("ATTACH_SECRET",))
@@ -217,6 +223,24 @@ async def test_with_control_a_steered_trial_goes_on_and_does_not_count(tmp_path:
 
     assert outcome_of(run) == ("cancelled", "attach")
     assert "last" in watcher.texts
+
+
+async def test_with_control_a_steered_trial_does_not_count_however_it_ends(tmp_path: Path) -> None:
+    slow, fields = SlowAgent(), {"prompts": ["Fix it.", "And then?"], "budget": {"prompts": 1}}
+    async with running(tmp_path, slow, may_control=True, **fields) as (url, run), watching(url) as watcher:
+        text = [{"type": "text", "text": "use tabs"}]
+        await watcher.call("session/prompt", sessionId="slow/fix/1", prompt=text)
+
+    assert outcome_of(run) == ("cancelled", "attach")
+
+
+async def test_a_trial_that_is_cancelled_between_two_turns_sends_no_further_prompt(tmp_path: Path) -> None:
+    async with connect_agent(SlowAgent().agent) as agent:
+        conversation = Conversation(await agent.new_session(tmp_path), Case(id="fix", prompts=["Fix it."]))
+        await conversation.interrupt()
+        outcome = await conversation.run()
+
+    assert (outcome.kind, outcome.reason, conversation.prompts) == ("cancelled", "attach", 0)
 
 
 @pytest.mark.parametrize(

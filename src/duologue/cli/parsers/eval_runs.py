@@ -49,6 +49,14 @@ def _add_run(subcommands: Commands) -> None:
     )
     add_isolation(run)
     _add_attach(run)
+    _add_limits(run)
+    output = run.add_argument_group("output")
+    add_repeatable(output, "--fail-under", "METRIC=VALUE", "exit with 12 if an agent is below, such as pass@1=0.8")
+    output.add_argument("--json", action="store_true", help="print one JSON object per trial, and one for the run")
+    output.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def _add_limits(run: argparse.ArgumentParser) -> None:
     limits = run.add_argument_group("limits")
     limits.add_argument(
         "--budget",
@@ -68,10 +76,6 @@ def _add_run(subcommands: Commands) -> None:
         metavar="N",
         help="further attempts at a trial that broke (default: 2)",
     )
-    output = run.add_argument_group("output")
-    add_repeatable(output, "--fail-under", "METRIC=VALUE", "exit with 12 if an agent is below, such as pass@1=0.8")
-    output.add_argument("--json", action="store_true", help="print one JSON object per trial, and one for the run")
-    output.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def _add_capture(subcommands: Commands) -> None:

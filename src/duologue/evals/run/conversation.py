@@ -17,6 +17,9 @@ from duologue.evals.suite.limits import Budget
 from duologue.events import Event, ToolCall
 from duologue.usage.amounts import SessionUsage
 
+CANCELLED = "cancelled"
+"""Stop reason of a turn that a watcher has cancelled."""
+
 
 class Conversation:
     """Sends the prompts of a case, until they are answered or something ends the trial.
@@ -42,9 +45,14 @@ class Conversation:
 
     async def run(self) -> TrialOutcome:
         """Send all prompts; return the outcome."""
+        return self._judged(await self._converse())
+
+    async def _converse(self) -> TrialOutcome:
         timeouts = self._case.timeouts
         ends = asyncio.get_running_loop().time() + timeouts.trial
         async for turn in self._turns():
+            if self._changed_by_watcher == CANCELLED:
+                break
             # The time of the simulated user is not the agent's.
             left = ends + self._user_seconds - asyncio.get_running_loop().time()
             limit = self._case.budget.prompts
@@ -58,14 +66,14 @@ class Conversation:
                 )
             outcome = await self._turn(turn, min(timeouts.turn, left))
             if outcome.kind != "completed":
-                return self._judged(outcome)
-        return self._judged(outcome_of_stop(self.stop_reasons[-1]))
+                return outcome
+        return outcome_of_stop(self.stop_reasons[-1] if self.stop_reasons else CANCELLED)
 
     # --- changes by a watcher
 
     async def interrupt(self) -> None:
         """Cancel the running turn for a watcher; the trial ends and does not count."""
-        self._changed_by_watcher = "cancelled"
+        self._changed_by_watcher = CANCELLED
         if self._turn_now is not None:
             await self._turn_now.cancel()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -83,12 +83,15 @@ async def attached(arguments: argparse.Namespace, output: RunOutput) -> AsyncGen
     from duologue.evals.run.attach_server import serve_trials
 
     watch = TrialWatch()
-    try:
-        async with serve_trials(watch, may_control=arguments.attach_control) as url:
-            output.say_attached(url)
-            yield watch
-    except ImportError as error:
-        raise UsageError(f"--attach needs {error.name}; install the extra: pip install 'duologue[remote]'") from None
+    async with AsyncExitStack() as stack:
+        try:
+            url = await stack.enter_async_context(serve_trials(watch, may_control=arguments.attach_control))
+        except ImportError as error:
+            raise UsageError(
+                f"--attach needs {error.name}; install the extra: pip install 'duologue[remote]'"
+            ) from None
+        output.say_attached(url)
+        yield watch
 
 
 def options_of(arguments: argparse.Namespace) -> TrialOptions:

@@ -88,8 +88,7 @@ class RunOutput:
 
     def say_attached(self, url: str) -> None:
         """Say where the trials can be watched; even with `--quiet`, since the token is printed nowhere else."""
-        self._errors.write(f"attach an ACP client to watch trials: {url}\n")
-        self._errors.flush()
+        self._line(f"attach an ACP client to watch trials: {url}", Style.PLAIN)
 
     def say_cancelling(self) -> None:
         """Say that the trials that run are being cancelled."""

@@ -36,7 +36,7 @@ class RunView:
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        self._live.start()
+        self._live.start(refresh=True)
 
     @classmethod
     def on(cls, out: SafeOutput) -> RunView | None:
@@ -57,7 +57,7 @@ class RunView:
         from rich.text import Text
 
         colour = {Style.RED: "red", Style.YELLOW: "yellow", Style.GREEN: "green"}.get(style, "")
-        self._console.print(Text(escape_line(text, None), style=colour))
+        self._console.print(Text(escape_line(text, None), style=colour), soft_wrap=True)
 
     def close(self) -> None:
         """Remove the view."""
