@@ -17,7 +17,7 @@ FUZZ_SECONDS ?= 60
 WORKERS := -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format format-check lint types docs docs-serve faults coverage conformance matrix bench schema web chaos fuzz mutants package lock clean
+.PHONY: help setup run test check format format-check lint types docs docs-serve faults coverage conformance matrix bench cluster-demo schema web chaos fuzz mutants package lock clean
 
 help: ## list what can be done
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ matrix: setup ## the core tests on every CPython from 3.11 up that this machine 
 bench: setup ## ours, the official SDKs and the floor, side by side
 	$(BIN)/python -m benchmarks
 
+cluster-demo: setup ## a scheduler and workers of Dask and of Ray on this machine, and a suite on each (installs Ray)
+	$(BIN)/python -m scripts.cluster_demo $(CLUSTER_ARGS)
+
 schema: setup ## write the generated classes from the schemas; prints the difference
 	$(BIN)/python -m scripts.schema
 
@@ -105,7 +108,7 @@ package: setup ## build wheel and sdist, and try them outside the repository wit
 	$(BIN)/python -m scripts.check_package
 
 lock: setup ## pin the newest allowed version of everything
-	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --upgrade --quiet \
+	$(BIN)/uv pip compile pyproject.toml --extra all --group dev --universal --python-version 3.11 --upgrade --quiet \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock" --output-file requirements-dev.lock
 
 clean: ## remove everything that was made here

@@ -60,6 +60,8 @@ PROGRAMS = {
     "cli": CLIENT,
     "agents": "import duologue.registry.installation, uv; uv.find_uv_bin()",
     "evals": "import duologue.evals.statistics.comparison",
+    "dask": "import duologue.evals.engines.dask_cluster as it; it.DaskEngine('tcp://127.0.0.1:1')",
+    "ray": "import duologue.evals.engines.ray_cluster as it; it.RayEngine('ray://127.0.0.1:1')",
     "all": SERVER,
 }
 

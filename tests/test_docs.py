@@ -294,6 +294,21 @@ OTHER_PROGRAMS = {
         "--run",
     ),
     *("--api-key", "--repository", "--compress-prog", "--max-c", "--max-count", "--upload-pa"),
+    # Those of Dask, Ray and Helm.
+    *(
+        "--create-namespace",
+        "--generate-name",
+        "--head",
+        "--no-dashboard",
+        "--no-nanny",
+        "--nthreads",
+        "--num-cpus",
+        "--nworkers",
+        "--port",
+        "--protocol",
+        "--ray-client-server-port",
+        "--repo",
+    ),
 }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import PROGRAM, environment
+from tests.cli.program import PROGRAM, duologue, environment
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "watch_trial.py"
 SECONDS = 120
@@ -68,3 +68,14 @@ def test_a_trial_of_the_program_is_watched_by_the_example(tmp_path: Path) -> Non
     assert not list((tmp_path / "run" / "attempts").glob("*/"))
     recorded = (tmp_path / "run" / "run.json").read_text()
     assert url.partition("#token=")[2] not in recorded
+
+
+@pytest.mark.parametrize("option", ["--attach", "--attach-control"])
+def test_trials_on_a_cluster_are_refused_in_a_sentence(tmp_path: Path, option: str) -> None:
+    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    (tmp_path / "suite.jsonl").write_text('{"id": "fix", "prompts": ["Fix it."]}\n')
+    ended = duologue(tmp_path, "eval", "run", "suite.jsonl", option, "--engine", "dask://127.0.0.1:1", "-o", "run")
+
+    assert ended.returncode == 2
+    assert "--attach: received --engine dask://127.0.0.1:1, expected local" in ended.stderr
+    assert not (tmp_path / "run").exists()

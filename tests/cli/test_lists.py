@@ -269,9 +269,9 @@ def test_the_doctor_lists_every_extra(tmp_path: Path) -> None:
     ]
     findings = findings_of(duologue(tmp_path, "doctor", "--agent", "builtin", "--json"))
 
-    assert {name: findings[name]["state"] for name in extras if name != "all"} == dict.fromkeys(
-        (name for name in extras if name != "all"), "ok"
-    )
+    # `all` is no package of its own, and `make setup` leaves out the large one.
+    assert set(extras) - {"all"} <= set(findings)
+    assert {findings[name]["state"] for name in set(extras) - {"all", "ray"}} == {"ok"}
 
 
 def test_the_doctor_waits_for_an_agent_as_long_as_connect_does() -> None:

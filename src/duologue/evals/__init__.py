@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 from duologue.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from duologue.evals.engines.address import open_engine as open_engine
+    from duologue.evals.engines.interface import Engine as Engine
+    from duologue.evals.engines.interface import EngineError as EngineError
     from duologue.evals.exceptions import EvalError as EvalError
     from duologue.evals.exceptions import GraderError as GraderError
     from duologue.evals.exceptions import RecordError as RecordError
@@ -114,6 +117,8 @@ else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
+            "duologue.evals.engines.address": "open_engine",
+            "duologue.evals.engines.interface": "Engine EngineError",
             "duologue.evals.exceptions": "EvalError GraderError RecordError SuiteError",
             "duologue.evals.graders.grading": "grade_record grade_trial",
             "duologue.evals.graders.interface": "GraderInput",

@@ -53,6 +53,7 @@ __all__ = [
     "official_python",
     "official_python_examples",
     "official_python_remote",
+    "ray_python",
     "release",
     "rust_benchmark",
     "rust_examples",
@@ -74,6 +75,7 @@ ACPX = "acpx-0.19.1"
 INSPECT = "inspect-0.3.285"
 HARBOR = "harbor-0.25.0"
 SWEBENCH = "swebench-5.0.2"
+RAY = "ray-2.60.0"
 ALL = (TYPESCRIPT, OFFICIAL, OFFICIAL_NEXT, RUST, GO, JAVA, KOTLIN)
 
 
@@ -145,6 +147,11 @@ def harbor_python() -> str:
 def swebench_python() -> str:
     """Return the interpreter of an environment with the harness of SWE-bench."""
     return python_environment("swebench", f"swebench=={release(SWEBENCH)}")
+
+
+def ray_python() -> str:
+    """Return the interpreter of an environment with Ray, and with what the core of duologue needs."""
+    return python_environment("ray", f"ray[client]=={release(RAY)}", f"msgspec=={version('msgspec')}")
 
 
 def official_python_remote(name: str) -> str:

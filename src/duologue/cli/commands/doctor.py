@@ -49,6 +49,8 @@ EXTRAS = {
     "http2": "HTTP/2 for remote agents",
     "agents": "installing agents from PyPI",
     "evals": "statistics of evaluations",
+    "dask": "evaluations on a Dask cluster",
+    "ray": "evaluations on a Ray cluster",
     "pydantic-ai": "the adapter for pydantic-ai",
     "langgraph": "the adapter for LangGraph",
 }

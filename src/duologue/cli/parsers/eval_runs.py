@@ -39,7 +39,9 @@ def _add_run(subcommands: Commands) -> None:
     run.add_argument("suite", metavar="SUITE", help="the suite: a .toml or .jsonl file, or a directory")
     add_agents_option(run)
     run.add_argument("-n", "--trials", type=count, metavar="N", help="trials of each case (default: the suite's)")
-    run.add_argument("-j", "--jobs", type=count, default=1, metavar="N", help="trials at the same time (default: 1)")
+    run.add_argument(
+        "-j", "--jobs", type=count, metavar="N", help="trials at the same time (default: 1; on a cluster, its slots)"
+    )
     add_repeatable(run, "--case", "ID|TAG", "run only this case, or the cases with this tag")
     run.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of everything random (default: 0)")
     run.add_argument("-o", "--output", metavar="DIR", help="the new run directory (default: runs/SUITE-TIME)")
@@ -47,6 +49,7 @@ def _add_run(subcommands: Commands) -> None:
     run.add_argument(
         "--retry-missing", action="store_true", help="with --resume, run trials again that broke and are missing"
     )
+    _add_engine(run)
     add_isolation(run)
     _add_attach(run)
     _add_limits(run)
@@ -75,6 +78,27 @@ def _add_limits(run: argparse.ArgumentParser) -> None:
         default=2,
         metavar="N",
         help="further attempts at a trial that broke (default: 2)",
+    )
+
+
+def _add_engine(run: argparse.ArgumentParser) -> None:
+    engine = run.add_argument_group("engine")
+    engine.add_argument(
+        "--engine",
+        default="local",
+        metavar="ENGINE",
+        help="where trials are run: local (this machine), dask://HOST[:PORT], dask+tls://HOST[:PORT] or "
+        "ray://HOST[:PORT] (default: local)",
+    )
+    engine.add_argument(
+        "--engine-token", metavar="FILE", help="file with the token of a Ray cluster (default: what Ray itself finds)"
+    )
+    engine.add_argument(
+        "--engine-timeout",
+        type=_duration,
+        default=60.0,
+        metavar="TIME",
+        help="end the run when the cluster, or every worker of it, is gone for this time (default: 60s)",
     )
 
 

@@ -12,6 +12,7 @@ from typing import Self
 
 from msgspec import Struct
 
+from duologue.evals.exceptions import RecordError
 from duologue.evals.record.key import TrialKey, directory_name
 from duologue.evals.record.manifest import RECORD_FORMAT
 from duologue.evals.record.result import Grades, TrialResult
@@ -136,9 +137,14 @@ class InterruptedAttempt(TrialFiles):
 
     @property
     def key(self) -> TrialKey | None:
-        """The trial that it was for; None if it ended before that was written."""
+        """The trial that it was for; None if it ended before that was written, or has become a record meanwhile."""
         path = self.directory / KEY_FILE
-        return read_versioned(path, AttemptKey, RECORD_FORMAT).key if path.exists() else None
+        try:
+            return read_versioned(path, AttemptKey, RECORD_FORMAT).key
+        except RecordError:
+            if path.exists():
+                raise
+            return None
 
     def remove(self) -> None:
         """Remove it."""

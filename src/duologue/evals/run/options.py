@@ -16,6 +16,8 @@ RETRIES = 2
 BACKOFF_SECONDS = 1.0
 """Pause before the second attempt; each further one is twice as long."""
 LONGEST_BACKOFF = 60.0
+OVERHEAD_SECONDS = 600.0
+"""Time for the workspace of a trial, its patch and its record, with large repositories on slow disks."""
 GIVE_UP_AFTER = 5
 """Trials of one agent in a row that are missing, after which no further one of it is started."""
 
@@ -40,10 +42,11 @@ class TrialOptions(Struct, frozen=True, kw_only=True):
     """How trials are run.
 
     Attributes:
-        jobs: Trials at the same time.
+        jobs: Trials at the same time. Default: one, or as many as a cluster has slots.
         limits: Limits of the whole run.
         retries: Further attempts at a trial that failed for reasons that are not the agent's.
         backoff: Seconds before the second attempt; each further one is twice as long.
+        overhead: Seconds that a trial may take beyond the limits of its case, before a worker of a cluster ends it.
         give_up_after: Missing trials of one agent in a row after which no further one of it is started.
         sandbox: `bwrap`: confine agents with bubblewrap; `auto`: if it is installed and works; `none`: do not.
         env: Names of environment variables that agents get, in addition to those that a case names.
@@ -53,10 +56,11 @@ class TrialOptions(Struct, frozen=True, kw_only=True):
         login: Id of the login method for agents that require one.
     """
 
-    jobs: Count = 1
+    jobs: Count | None = None
     limits: RunLimits = RunLimits()
     retries: Annotated[int, Meta(ge=0)] = RETRIES
     backoff: Annotated[float, Meta(ge=0)] = BACKOFF_SECONDS
+    overhead: Seconds = OVERHEAD_SECONDS
     give_up_after: Count = GIVE_UP_AFTER
     sandbox: SandboxKind = "auto"
     env: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from duologue.evals.record.key import TrialKey
 from duologue.evals.record.outcomes import TrialOutcome
 from duologue.evals.record.result import Grades, TrialResult, final_outcome
 
-Stop: TypeAlias = Literal["", "cost", "time", "prompts", "unknown_cost"]
+Stop: TypeAlias = Literal["", "cost", "time", "prompts", "unknown_cost", "engine"]
 
 
 class TrialEvent(Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class RunProgress(Struct, kw_only=True):
         prompts: Prompts of all trials.
         finished: Trials that this process has finished.
         started: When this process began (monotonic clock).
-        stop: The limit that was reached.
+        stop: The limit that was reached; `engine` if the engine could not go on.
     """
 
     total: int

@@ -9,20 +9,25 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from contextlib import suppress
 
+from duologue.evals.engines.interface import Engine, EngineError
+from duologue.evals.engines.record_archive import store_report
+from duologue.evals.engines.task import AttemptReport, ProbeReport, TrialTask
 from duologue.evals.exceptions import RecordError
 from duologue.evals.record.attempt import InterruptedAttempt
 from duologue.evals.record.key import TrialKey
 from duologue.evals.record.result import Grades, TrialResult
 from duologue.evals.record.run_directory import RunDirectory
 from duologue.evals.record.trial_record import TrialRecord
-from duologue.evals.run.credentials import Credentials
 from duologue.evals.run.options import LONGEST_BACKOFF, TrialOptions
 from duologue.evals.run.progress import Observer, RunProgress, TrialEvent
 from duologue.evals.run.scratch import finish, remove_linked
 from duologue.evals.run.targets import EvalAgent
-from duologue.evals.run.trial import TrialPlan, TrialRun, grade_attempt
 from duologue.evals.run.watched_trial import TrialWatch
 from duologue.evals.suite.case import Case
+from duologue.usage.amounts import SessionUsage
+
+SLOT_SECONDS = 1.0
+"""Time between two looks at the number of slots, which grows and shrinks with a cluster."""
 
 
 class Scheduler:
@@ -31,6 +36,7 @@ class Scheduler:
     Attributes:
         progress: The state.
         given_up: Why no further trial of an agent is started, by its label.
+        problem: Why the engine could not go on.
     """
 
     def __init__(
@@ -39,9 +45,8 @@ class Scheduler:
         cases: Mapping[str, Case],
         agents: Mapping[str, EvalAgent],
         options: TrialOptions,
-        credentials: Credentials,
+        engine: Engine,
         *,
-        is_confined: bool = False,
         observer: Observer = lambda event, progress: None,
         watch: TrialWatch | None = None,
     ) -> None:
@@ -50,26 +55,37 @@ class Scheduler:
         self._cases = cases
         self._agents = agents
         self._options = options
-        self._credentials = credentials
-        self._is_confined = is_confined
+        self._engine = engine
         self._observer = observer
         self._random = random.Random(run.manifest.seed)  # spreads retries
         self._missing_in_a_row: Counter[str] = Counter()
-        self.given_up: dict[str, str] = {}
         self._pending: deque[TrialKey] = deque()
+        self._waiting: dict[TrialKey, asyncio.Future[AttemptReport]] = {}
+        self._slot_freed = asyncio.Event()
+        self.given_up: dict[str, str] = {}
+        self.problem = ""
         self.progress = RunProgress(total=len(run.manifest.trial_keys()), currency=options.limits.currency)
 
     async def run(self) -> None:
         """Run all trials without a record; if this is cancelled, those that run are cancelled and leave no record."""
         await finish(self._prepare)
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(self._options.jobs, max(1, len(self._pending)))):
-                group.create_task(self._work())
+        async with asyncio.TaskGroup() as readers:
+            reader = readers.create_task(self._read())
+            async with asyncio.TaskGroup() as trials:
+                while self._pending and not self._is_limit_reached():
+                    if len(self.progress.running) >= (self._options.jobs or self._engine.slots):
+                        await self._wait_for_slot()
+                        continue
+                    key = self._pending.popleft()
+                    if key.agent not in self.given_up and not self._is_taken(key):
+                        self.progress.running[key] = time.monotonic()
+                        trials.create_task(self._trial(key))
+            reader.cancel()
+        await finish(self._clear)
 
     def _prepare(self) -> None:
         """Remove what a killed process left, and count what was done before."""
-        for interrupted in self._run.interrupted():
-            clear_interrupted(interrupted)
+        self._clear()
         self._pending.extend(self._run.pending())
         self.progress.done = self.progress.total - len(self._pending)
         for record in self._run.records():
@@ -81,15 +97,35 @@ class Scheduler:
             with suppress(RecordError):  # an attempt that a full disk cut off has no result
                 self.progress.add_use(TrialRecord(folder).result())
 
-    async def _work(self) -> None:
-        """Run one trial after the other."""
-        while self._pending:
-            if self._is_limit_reached():
-                return
-            key = self._pending.popleft()
-            is_taken = self._run.has_record(key) or key in self._run.running()
-            if key.agent not in self.given_up and not is_taken:
-                await self._trial(key)
+    def _clear(self) -> None:
+        for interrupted in self._run.interrupted():
+            clear_interrupted(interrupted)
+
+    def _is_taken(self, key: TrialKey) -> bool:
+        # On a cluster there may be thousands of attempts to look at; a worker looks for the record instead.
+        return self._run.has_record(key) or (self._engine.is_local and key in self._run.running())
+
+    async def _wait_for_slot(self) -> None:
+        self._slot_freed.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SLOT_SECONDS):
+                await self._slot_freed.wait()
+
+    async def _read(self) -> None:
+        """Give each report to the trial that waits for it."""
+        try:
+            async for report in self._engine.results():
+                if isinstance(report, ProbeReport):
+                    continue
+                waiting = self._waiting.pop(report.key, None)
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(report)
+        except EngineError as error:
+            self.problem = str(error)
+            self.progress.stop = "engine"
+            for waiting in self._waiting.values():
+                waiting.cancel()
+            self._slot_freed.set()
 
     def _is_limit_reached(self) -> bool:
         limits, progress = self._options.limits, self.progress
@@ -106,7 +142,6 @@ class Scheduler:
     # --- one trial
 
     async def _trial(self, key: TrialKey) -> None:
-        self.progress.running[key] = time.monotonic()
         try:
             self._notify(TrialEvent(kind="started", key=key))
             while not await self._attempt(key):
@@ -117,34 +152,50 @@ class Scheduler:
                     return
         finally:
             self.progress.running.pop(key, None)
+            self._slot_freed.set()
 
     async def _attempt(self, key: TrialKey) -> bool:
         """Run one attempt; return False if another one shall follow."""
         number = self._run.failed_attempts(key) + 1
-        case = self._cases[key.case]
-        plan = TrialPlan(
-            case=case,
+        task = TrialTask(
+            key=key,
+            run=self._run,
+            case=self._cases[key.case],
             agent=self._agents[key.agent],
             options=self._options,
-            credentials=self._credentials,
             seed=self._run.manifest.seed,
-            is_confined=self._is_confined,
             watch=self._watch,
+            number=number,
+            is_last=number > self._options.retries,
         )
-        with self._run.begin(key) as attempt:
-            trial = TrialRun(attempt, plan, number)
-            result = await trial.run()
-            self.progress.add_use(result)
-            self._add_user_cost(trial)
-            self._check_cost(key, result)
-            if result.outcome.rule.retry == "trial" and number <= self._options.retries:
-                await finish(attempt.set_aside, result)
-                self._notify(TrialEvent(kind="retried", key=key, result=result))
-                return False
-            grades = await grade_attempt(attempt, result, case)
-            if await finish(attempt.commit, result, grades):
-                self._count(key, result, grades)
+        report = await self._report_of(task)
+        if report is None:
+            return True
+        if not report.is_stored:
+            report = await finish(store_report, self._run, report)
+        self.progress.add_use(report.result)
+        self._add_user_cost(report.user_usage)
+        self._check_cost(key, report.result)
+        if not report.is_final:
+            self._notify(TrialEvent(kind="retried", key=key, result=report.result))
+            return False
+        self._count(key, report.result, report.grades)
         return True
+
+    async def _report_of(self, task: TrialTask) -> AttemptReport | None:
+        """Return the report of an attempt; None if the engine could not go on."""
+        waiting: asyncio.Future[AttemptReport] = asyncio.get_running_loop().create_future()
+        self._waiting[task.key] = waiting
+        try:
+            self._engine.submit(task)
+            return await waiting
+        except asyncio.CancelledError:
+            if self.progress.stop == "engine" and waiting.cancelled():
+                return None
+            self._engine.cancel(task)
+            raise
+        finally:
+            self._waiting.pop(task.key, None)
 
     def _count(self, key: TrialKey, result: TrialResult, grades: Grades | None) -> None:
         event = TrialEvent(kind="finished", key=key, result=result, grades=grades)
@@ -160,8 +211,7 @@ class Scheduler:
             self.given_up[key.agent] = f"{why}: {result.outcome.detail.partition(chr(10))[0]}"
             self._notify(TrialEvent(kind="given_up", key=key, result=result, text=self.given_up[key.agent]))
 
-    def _add_user_cost(self, trial: TrialRun) -> None:
-        usage = trial.user_usage
+    def _add_user_cost(self, usage: SessionUsage) -> None:
         if usage.cost is not None and usage.currency in (None, self.progress.currency):
             self.progress.cost += usage.cost
 

@@ -4,37 +4,33 @@ from __future__ import annotations
 
 import os
 import shlex
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, structs, to_builtins
 
-from duologue.client.connect import connect
-from duologue.client.target import AgentTarget, Target
+from duologue.client.target import Target
 from duologue.conversation.session_setup import Implementation
-from duologue.errors import DuologueError
+from duologue.evals.engines.interface import Engine, EngineError
+from duologue.evals.engines.local import LocalEngine
+from duologue.evals.engines.task import ProbeReport, ProbeTask
 from duologue.evals.exceptions import EvalError, RecordError
 from duologue.evals.record.manifest import AgentIdentity, RunManifest
 from duologue.evals.record.run_directory import RunDirectory
-from duologue.evals.run import bubblewrap
-from duologue.evals.run.credentials import Credentials, clean_command
-from duologue.evals.run.identity import identity_of, this_machine
+from duologue.evals.run.credentials import clean_command
+from duologue.evals.run.identity import this_machine
 from duologue.evals.run.options import TrialOptions
 from duologue.evals.run.progress import Observer, RunProgress
 from duologue.evals.run.scheduler import Scheduler
-from duologue.evals.run.scratch import Scratch, finish
-from duologue.evals.run.targets import EvalAgent, TrialTarget, eval_agents
+from duologue.evals.run.scratch import finish
+from duologue.evals.run.targets import EvalAgent, eval_agents
 from duologue.evals.run.watched_trial import TrialWatch
 from duologue.evals.suite.case import Case
 from duologue.evals.suite.loader import load_suite
 from duologue.evals.suite.suite import Suite
 from duologue.usage.habits import habit_of
-
-PROBE_SECONDS = 60.0
-"""Time for an agent to start before the first trial; packages may have to be downloaded."""
 
 
 class RunEnd(Struct, frozen=True, kw_only=True):
@@ -45,12 +41,14 @@ class RunEnd(Struct, frozen=True, kw_only=True):
         progress: Numbers of trials, the cost, and the limit that stopped it (`stop`), if one did.
         given_up: Why no further trial of an agent was started, by its label.
         sandbox: `bwrap`, or why agents, simulated users and commands of terminals were not confined.
+        problem: Why the engine could not go on; empty if it could.
     """
 
     directory: Path
     progress: RunProgress
     given_up: Mapping[str, str] = {}
     sandbox: str = ""
+    problem: str = ""
 
     @property
     def is_complete(self) -> bool:
@@ -68,6 +66,7 @@ async def run_suite(
     seed: int = 0,
     retry_missing: bool = False,
     options: TrialOptions | None = None,
+    engine: Engine | None = None,
     observer: Observer = lambda event, progress: None,
     watch: TrialWatch | None = None,
 ) -> RunEnd:
@@ -83,6 +82,7 @@ async def run_suite(
         seed: Seed of everything random.
         retry_missing: Run trials of an earlier process again that broke and are missing; each gets one more attempt.
         options: How trials are run.
+        engine: Where they are run; `open_engine` makes one. Default: in this process.
         observer: Called with each event and the progress.
         watch: Where the trials that run are found by watchers.
 
@@ -90,40 +90,104 @@ async def run_suite(
         SuiteError: The suite has mistakes.
         RecordError: The directory is not the directory of a run, or that of another suite.
         EvalError: An agent cannot be started, or a limit cannot be kept. No trial has been started.
+        EngineError: The engine cannot be used. No trial has been started.
     """
     suite = suite if isinstance(suite, Suite) else await finish(load_suite, Path(suite))
     options = options or TrialOptions()
     named = eval_agents(agents)
-    path = Path(directory)
-    sandbox = _sandbox(options)
-    credentials = Credentials(options.env, options.credentials)
+    if watch is not None and engine is not None and not engine.is_local:
+        raise EngineError(
+            f"received `watch` with the engine {engine.name}, expected the local one: others run in other processes"
+        )
+    async with engine or LocalEngine() as opened:
+        return await _run(
+            suite,
+            named,
+            Path(directory),
+            options,
+            opened,
+            retry_missing=retry_missing,
+            observer=observer,
+            watch=watch,
+            new=lambda: _NewRun(trials=trials or suite.trials, cases=_chosen(suite, cases), seed=seed),
+        )
+
+
+class _NewRun(Struct, frozen=True):
+    """The parts of a new run."""
+
+    trials: int
+    cases: list[Case]
+    seed: int
+
+
+async def _run(
+    suite: Suite,
+    named: list[EvalAgent],
+    path: Path,
+    options: TrialOptions,
+    engine: Engine,
+    *,
+    retry_missing: bool,
+    observer: Observer,
+    watch: TrialWatch | None,
+    new: Callable[[], _NewRun],
+) -> RunEnd:
+    by_id = {case.id: case for case in suite.cases}
     if (path / "run.json").exists():
         run = await finish(RunDirectory.open, path, suite_digest=suite.digest)
-        await _check_agents(run, named, credentials)
+        chosen = [by_id[case] for case in run.manifest.cases]
+        _check_labels(run, named)
+        probes = await _probe(engine, named, options, chosen, is_started=False)
+        _check_agents(run, [probe.identity for probe in probes if probe.identity is not None])
         if retry_missing:
             await finish(run.set_aside_missing)
     else:
-        chosen = _chosen(suite, cases)
-        _check_variables(chosen, credentials)
-        identities = [await _probe(agent, credentials, options, is_confined=sandbox == "bwrap") for agent in named]
+        wanted = new()
+        probes = await _probe(engine, named, options, wanted.cases, is_started=True)
+        identities = [probe.identity for probe in probes if probe.identity is not None]
         manifest = structs.replace(
             _manifest(suite, identities),
-            cases=[case.id for case in chosen],
-            trials=trials or suite.trials,
-            seed=seed,
-            options=_shown_options(options, named, sandbox),
+            cases=[case.id for case in wanted.cases],
+            trials=wanted.trials,
+            seed=wanted.seed,
+            options=_shown_options(options, named, engine, probes[0].sandbox),
         )
         _check_budget(identities, options, None)
         run = await finish(RunDirectory.create, path, manifest, suite)
     await finish(_check_budget, run.manifest.agents, options, run)
-    by_id = {case.id: case for case in suite.cases}
-    _check_variables([by_id[case] for case in run.manifest.cases], credentials)
-    labelled, is_confined = {agent.label: agent for agent in named}, sandbox == "bwrap"
-    scheduler = Scheduler(
-        run, by_id, labelled, options, credentials, is_confined=is_confined, observer=observer, watch=watch
-    )
+    labelled = {agent.label: agent for agent in named}
+    scheduler = Scheduler(run, by_id, labelled, options, engine, observer=observer, watch=watch)
     await scheduler.run()
-    return RunEnd(directory=run.path, progress=scheduler.progress, given_up=scheduler.given_up, sandbox=sandbox)
+    return RunEnd(
+        directory=run.path,
+        progress=scheduler.progress,
+        given_up=scheduler.given_up,
+        sandbox=probes[0].sandbox,
+        problem=scheduler.problem,
+    )
+
+
+async def _probe(
+    engine: Engine, agents: list[EvalAgent], options: TrialOptions, cases: Iterable[Case], *, is_started: bool
+) -> list[ProbeReport]:
+    """Return what a look at each agent shows, one after the other.
+
+    Raises:
+        EvalError: One cannot be started, or something is missing where the engine carries out trials.
+    """
+    env = tuple(dict.fromkeys(name for case in cases for name in case.env))
+    found: list[ProbeReport] = []
+    for agent in agents:
+        task = ProbeTask(agent=agent, options=options, env=env, is_started=is_started)
+        engine.submit(task)
+        report = await anext(aiter(engine.results()))
+        assert isinstance(report, ProbeReport), "nothing else was submitted"
+        if report.identity is None:
+            where = f" (on the worker {report.worker})" if report.worker else ""
+            raise EvalError(f"{report.error}{where}")
+        found.append(report)
+    return found
 
 
 def _manifest(suite: Suite, agents: list[AgentIdentity]) -> RunManifest:
@@ -140,10 +204,16 @@ def _manifest(suite: Suite, agents: list[AgentIdentity]) -> RunManifest:
     )
 
 
-def _shown_options(options: TrialOptions, agents: list[EvalAgent], sandbox: str) -> dict[str, Any]:
+def _shown_options(options: TrialOptions, agents: list[EvalAgent], engine: Engine, sandbox: str) -> dict[str, Any]:
     """Return the options that a run records; the agents as they were named, without secrets."""
     sources = [f"{agent.label}={agent.source}" for agent in agents]
-    shown = {"limits": options.limits, "retries": options.retries, "jobs": options.jobs, "sandbox": sandbox}
+    shown = {
+        "limits": options.limits,
+        "retries": options.retries,
+        "jobs": options.jobs or engine.slots,
+        "engine": engine.name,
+        "sandbox": sandbox,
+    }
     return {**to_builtins(shown), "agents": clean_command(sources, os.environ)}
 
 
@@ -159,54 +229,28 @@ def _chosen(suite: Suite, words: Iterable[str]) -> list[Case]:
     return chosen
 
 
-def _check_variables(cases: Iterable[Case], credentials: Credentials) -> None:
-    for case in cases:
-        credentials.with_names(case.env)
-
-
-async def _check_agents(run: RunDirectory, named: list[EvalAgent], credentials: Credentials) -> None:
+def _check_labels(run: RunDirectory, named: list[EvalAgent]) -> None:
     expected = [identity.label for identity in run.manifest.agents]
     given = [agent.label for agent in named]
     if sorted(expected) != sorted(given):
         raise RecordError(
             f"{run.path} is a run of the agents {', '.join(expected)}, and cannot be continued with {', '.join(given)}"
         )
+
+
+def _check_agents(run: RunDirectory, found: list[AgentIdentity]) -> None:
     recorded = {identity.label: identity for identity in run.manifest.agents}
-    for agent in named:
-        before, now = recorded[agent.label], await _identity(agent, credentials)
+    for now in found:
+        before = recorded[now.label]
         if (before.command, before.url) != (now.command, now.url):
             raise RecordError(
-                f"{run.path} is a run of {agent.label} = {_shown(before)}, and cannot be continued with {_shown(now)}; "
+                f"{run.path} is a run of {now.label} = {_shown(before)}, and cannot be continued with {_shown(now)}; "
                 "start a new run"
             )
 
 
-async def _identity(agent: EvalAgent, credentials: Credentials) -> AgentIdentity:
-    """Return how an agent is reached, without starting it."""
-    env = credentials.environment() if agent.is_local else None
-    try:
-        target = AgentTarget(agent.target, env=env)
-        await target.prepare()
-    except DuologueError as error:
-        raise EvalError(f"the agent {agent.label!r} cannot be started: {error}") from error
-    return identity_of(agent, target)
-
-
 def _shown(agent: AgentIdentity) -> str:
     return agent.url or shlex.join(agent.command) or "an object of a program"
-
-
-def _sandbox(options: TrialOptions) -> str:
-    """Return `bwrap`, or why nothing is confined.
-
-    An agent of another machine is not, but simulated users and the commands that it runs in our terminals are.
-    """
-    if options.sandbox == "none":
-        return "not wanted"
-    obstacle = bubblewrap.obstacle()
-    if obstacle and options.sandbox == "bwrap":
-        raise EvalError(f"the agents cannot be confined: {obstacle}")
-    return obstacle or "bwrap"
 
 
 # --- cost
@@ -238,35 +282,3 @@ def _reports_cost(agent: AgentIdentity, options: TrialOptions, run: RunDirectory
             return result.metrics.usage.cost is not None
     habit = habit_of(Implementation(agent.name, agent.version)) if agent.name else None
     return habit is not None and habit.reports_cost
-
-
-async def _probe(
-    agent: EvalAgent, credentials: Credentials, options: TrialOptions, *, is_confined: bool
-) -> AgentIdentity:
-    """Start an agent in an empty directory, without a prompt; return what it says of itself.
-
-    Raises:
-        EvalError: It cannot be started.
-    """
-    with tempfile.TemporaryDirectory(prefix="duologue-probe-", ignore_cleanup_errors=True) as folder:
-        scratch = await finish(Scratch.create, Path(folder))
-        try:
-            await finish(credentials.copy_to, scratch.home)
-            env = {**scratch.environment(), **credentials.environment()}
-            target = TrialTarget(
-                agent.target,
-                report=scratch.report,
-                cwd=scratch.workspace,
-                env=env if agent.is_local else None,
-                confine=lambda command: bubblewrap.prefix_of(scratch, command) if is_confined else [],
-            )
-            async with connect(
-                target, startup_timeout=PROBE_SECONDS, protocol_versions=options.protocol_versions, unstable=True
-            ) as connected:
-                return identity_of(agent, target, connected)
-        except (DuologueError, OSError) as error:
-            hint = bubblewrap.hint() if is_confined and agent.is_local else ""
-            message = credentials.removed_from(f"the agent {agent.label!r} cannot be started: {error}{hint}")
-            raise EvalError(message) from error
-        finally:
-            await finish(scratch.remove)

@@ -14,6 +14,8 @@ import msgspec
 from duologue.cli.commands.eval.run_output import RunOutput
 from duologue.cli.console.interrupts import run_until_interrupted
 from duologue.cli.exit_codes import ExitCode, UsageError
+from duologue.evals.engines.address import open_engine
+from duologue.evals.engines.interface import Engine, EngineError
 from duologue.evals.exceptions import EvalError
 from duologue.evals.record.key import directory_name
 from duologue.evals.record.run_directory import RunDirectory
@@ -34,12 +36,14 @@ def run(arguments: argparse.Namespace) -> int:
         thresholds = [parse_threshold(text) for text in arguments.fail_under]
     except ValueError as error:
         raise UsageError(f"--fail-under {error}") from None
+    engine = engine_of(arguments)
     suite = load_suite(Path(arguments.suite))
     directory = run_directory(arguments, suite)
     output = RunOutput(arguments, directory)
     try:
         try:
-            end = run_until_interrupted(run_trials(arguments, suite, directory, output), output.say_cancelling)
+            running = run_trials(arguments, suite, directory, engine, output)
+            end = run_until_interrupted(running, output.say_cancelling)
         finally:
             output.close()
     except KeyboardInterrupt:
@@ -53,8 +57,11 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.OK if end.is_complete else ExitCode.INCOMPLETE
 
 
-async def run_trials(arguments: argparse.Namespace, suite: Suite, directory: Path, output: RunOutput) -> RunEnd:
+async def run_trials(
+    arguments: argparse.Namespace, suite: Suite, directory: Path, engine: Engine, output: RunOutput
+) -> RunEnd:
     """Run the trials, which clients can watch if the arguments ask for it."""
+    engine.notice = output.say_notice
     async with attached(arguments, output) as watch:
         return await run_suite(
             suite,
@@ -65,6 +72,7 @@ async def run_trials(arguments: argparse.Namespace, suite: Suite, directory: Pat
             seed=arguments.seed,
             retry_missing=arguments.retry_missing,
             options=options_of(arguments),
+            engine=engine,
             observer=output.observe,
             watch=watch,
         )
@@ -92,6 +100,25 @@ async def attached(arguments: argparse.Namespace, output: RunOutput) -> AsyncGen
             ) from None
         output.say_attached(url)
         yield watch
+
+
+def engine_of(arguments: argparse.Namespace) -> Engine:
+    """Return the engine that the arguments name.
+
+    Raises:
+        UsageError: There is no such engine, its extra is not installed, or its trials cannot be watched.
+    """
+    token = None if arguments.engine_token is None else Path(arguments.engine_token)
+    try:
+        engine = open_engine(arguments.engine, token_file=token, timeout=arguments.engine_timeout)
+    except EngineError as error:
+        raise UsageError(f"--engine: {error}") from None
+    if (arguments.attach or arguments.attach_control) and not engine.is_local:
+        raise UsageError(
+            f"--attach: received --engine {arguments.engine}, expected local: trials on a cluster cannot be watched; "
+            "leave out one of the two"
+        )
+    return engine
 
 
 def options_of(arguments: argparse.Namespace) -> TrialOptions:
@@ -159,8 +186,12 @@ def run_directory(arguments: argparse.Namespace, suite: Suite) -> Path:
 def resume_command(arguments: argparse.Namespace, directory: Path) -> str:
     """Return the command that continues the run."""
     words = ["duologue", "eval", "run", arguments.suite, "--resume", str(directory)]
-    if arguments.jobs != 1:
+    if arguments.jobs is not None:
         words += ["-j", str(arguments.jobs)]
+    if arguments.engine != "local":
+        words += ["--engine", arguments.engine]
+    if arguments.engine_token is not None:
+        words += ["--engine-token", arguments.engine_token]
     for name in arguments.env:
         words += ["--env", name]
     for file in arguments.credential:

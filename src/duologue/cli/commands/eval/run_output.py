@@ -29,6 +29,7 @@ STOPS = {
     "cost": "the budget is used up",
     "time": "the time limit is reached",
     "prompts": "the limit of prompts is reached",
+    "engine": "the engine cannot go on",
     "unknown_cost": "an agent reported no cost, so that the budget cannot be kept",
 }
 VERDICTS = {"passed": Style.GREEN, "failed": Style.RED, "missing": Style.YELLOW, "ran": Style.PLAIN}
@@ -90,6 +91,11 @@ class RunOutput:
         """Say where the trials can be watched; even with `--quiet`, since the token is printed nowhere else."""
         self._line(f"attach an ACP client to watch trials: {url}", Style.PLAIN)
 
+    def say_notice(self, text: str) -> None:
+        """Show what is to be known of the engine."""
+        if not self._is_quiet:
+            self._line(text, Style.YELLOW)
+
     def say_cancelling(self) -> None:
         """Say that the trials that run are being cancelled."""
         self._line("cancelling the trials that run; press Ctrl-C again to end at once", Style.YELLOW)
@@ -113,7 +119,8 @@ class RunOutput:
         progress = end.progress
         left = progress.total - progress.done
         if progress.stop:
-            self._errors.write(f"stopped: {STOPS[progress.stop]}\n", Style.YELLOW)
+            why = f"{STOPS[progress.stop]}: {end.problem}" if end.problem else STOPS[progress.stop]
+            self._errors.write(f"stopped: {escape_line(why, None)}\n", Style.YELLOW)
         for label, why in end.given_up.items():
             self._errors.write(f"{escape_line(label)} was not run further: {escape_line(why, None)}\n", Style.YELLOW)
         if left:

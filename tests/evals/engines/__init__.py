@@ -1,0 +1,1 @@
+"""Trials on clusters: real schedulers and workers on loopback, which are killed."""
