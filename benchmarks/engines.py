@@ -1,6 +1,7 @@
-"""`python -m benchmarks.engines [--write]`: how many trials a second each engine of evaluations carries out.
+"""`python -m benchmarks.engines [--write | --planner N]`: how many trials a second each engine carries out.
 
 Four workers of each on this machine. Stub trials store a result and start no agent; idle tasks do not even store.
+With `--planner`, there is no cluster: each of N tasks is done at once, and what is left is the program that plans.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import argparse
 import asyncio
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -26,7 +28,7 @@ from duologue.evals.run.suite_run import run_suite
 from tests.evals.engines.dask_processes import DaskProcesses
 from tests.evals.engines.proof import run_stubs
 from tests.evals.engines.ray_processes import RayProcesses
-from tests.evals.engines.stub import carry_out, idle, run_stub
+from tests.evals.engines.stub import carry_out, done_at_once, idle, run_stub
 from tests.evals.run.suites import python_agent, write_suite
 from tests.interop.peers import Absent, ray_python
 
@@ -53,10 +55,14 @@ def main() -> int:
     """Measure; print the table, and write the page if asked to."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engines", description="Trials for each second.")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--planner", metavar="N", type=int, help="measure the program that plans, with N trials")
     parser.add_argument("--ray", metavar="ADDRESS", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="duologue-engines-") as name:
         folder = Path(name)
+        if chosen.planner:
+            print(measure_planner(folder, chosen.planner))
+            return 0
         if chosen.ray:
             figures = measure(folder, lambda function: RayEngine(chosen.ray, function=function))
             print(json.dumps(figures))
@@ -91,6 +97,15 @@ def measure_local(folder: Path) -> Figures:
     """Measure the engine of this process."""
     stub = _rate(folder, "stub", LocalEngine(carry_out), STUBS, WORKERS)
     return {"stub": stub, "agent": _agents(folder, LocalEngine())}
+
+
+def measure_planner(folder: Path, trials: int) -> str:
+    """Return the CPU time and the memory that planning takes."""
+    began = time.process_time()
+    _rate(folder, "planner", LocalEngine(done_at_once), trials, 64)
+    seconds = time.process_time() - began
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return f"{trials:,} trials: {seconds:.1f} s of CPU, at most {memory:.0f} MB of memory"
 
 
 def measure_dask(folder: Path) -> Figures:

@@ -282,6 +282,7 @@ OTHER_PROGRAMS = {
         "--ws",
         "--check",
         "--only",
+        "--planner",
         "--write",
         "--release",
         "--count",

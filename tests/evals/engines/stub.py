@@ -108,6 +108,15 @@ def idle(content: bytes) -> bytes:
     return msgspec.json.encode(WorkerReply(worker="idle", report=msgspec.Raw(encode(report))))
 
 
+async def done_at_once(task: Task) -> Report:
+    """Return a report at once and store nothing, in this process."""
+    if not isinstance(task, TrialTask):
+        return perform(task)
+    return AttemptReport(
+        key=task.key, result=TrialResult(key=task.key, outcome=TrialOutcome(kind="completed")), is_stored=True
+    )
+
+
 def run_deadly(content: bytes) -> bytes:
     """Carry out a message; one trial ends its worker at once."""
     message = decode_message(content)

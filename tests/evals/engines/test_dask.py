@@ -26,6 +26,8 @@ MOST_TRIALS = 10_000
 MOST_KILLS = 50
 
 
+@pytest.mark.fault("TRI-01")
+@pytest.mark.fault("TRI-04")
 async def test_every_result_is_there_once_and_equal_to_the_local_run_although_workers_are_killed(
     tmp_path: Path, chaos_factor: int, record_property: Callable[[str, object], None]
 ) -> None:
@@ -56,6 +58,7 @@ async def test_every_result_is_there_once_and_equal_to_the_local_run_although_wo
     assert found["left"] == []
 
 
+@pytest.mark.fault("TRI-05")
 async def test_a_run_goes_on_when_the_scheduler_is_killed_and_another_one_started(tmp_path: Path) -> None:
     with DaskProcesses(tmp_path, 2) as cluster:
 
@@ -77,6 +80,7 @@ async def test_a_run_goes_on_when_the_scheduler_is_killed_and_another_one_starte
     assert any("connecting again" in text for text in notices)
 
 
+@pytest.mark.fault("TRI-07")
 async def test_a_run_without_workers_ends_with_the_reason_and_is_continued_later(tmp_path: Path) -> None:
     with DaskProcesses(tmp_path, 2) as cluster:
 
@@ -105,12 +109,13 @@ async def test_a_run_without_workers_ends_with_the_reason_and_is_continued_later
 async def test_trials_of_a_cluster_cannot_be_watched(tmp_path: Path) -> None:
     engine = DaskEngine("tcp://127.0.0.1:1", function=run_stub, timeout=1.0)
 
-    with pytest.raises(EngineError, match="received `watch` with the engine dask, expected the local one"):
+    with pytest.raises(EngineError, match=r"received `watch` with the engine dask at .*, expected the local one"):
         await run_suite(stub_suite(tmp_path), {"one": "stub"}, tmp_path / "run", engine=engine, watch=TrialWatch())
 
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.fault("TRI-05")
 async def test_a_scheduler_that_is_not_there_is_an_error_before_the_first_trial(tmp_path: Path) -> None:
     engine = DaskEngine("tcp://127.0.0.1:1", function=run_stub, timeout=1.0)
 
@@ -128,6 +133,7 @@ async def test_a_scheduler_without_workers_is_an_error_before_the_first_trial(tm
             await run_stubs(tmp_path, "run", engine, 4)
 
 
+@pytest.mark.fault("TRI-01")
 async def test_a_trial_that_kills_its_workers_is_missing_and_the_others_are_done(tmp_path: Path) -> None:
     # The scheduler abandons a task at once, instead of after three workers.
     strict = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
@@ -150,6 +156,7 @@ async def test_a_trial_that_kills_its_workers_is_missing_and_the_others_are_done
     assert sum("submitted again" in text for text in notices) >= engine.most_losses
 
 
+@pytest.mark.fault("TRI-06")
 @pytest.mark.parametrize("answer", ["nothing", "garbage", "another"])
 async def test_an_answer_that_is_no_report_of_the_trial_makes_it_missing(tmp_path: Path, answer: str) -> None:
     with DaskProcesses(tmp_path, 1, env={"STUB_ANSWER": answer}) as cluster:
@@ -161,6 +168,7 @@ async def test_an_answer_that_is_no_report_of_the_trial_makes_it_missing(tmp_pat
     assert outcomes == {"harness_failed"}
 
 
+@pytest.mark.fault("TRI-03")
 async def test_a_trial_that_did_not_end_in_time_is_tried_again_and_says_so(tmp_path: Path) -> None:
     with DaskProcesses(tmp_path, 1) as cluster:
         end, run = await run_stubs(tmp_path, "run", DaskEngine(cluster.address, function=run_late), 8)

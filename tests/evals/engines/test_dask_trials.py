@@ -82,6 +82,7 @@ async def run_on(
     return end, RunDirectory.open(path)
 
 
+@pytest.mark.fault("TRI-01")
 async def test_a_suite_gives_the_same_results_as_in_this_process_although_a_worker_is_killed(tmp_path: Path) -> None:
     suite = suite_with_files(tmp_path / "suite")
     _, local = await run_on(None, suite, tmp_path / "local")
@@ -125,6 +126,7 @@ def _names(directory: Path) -> set[str]:
     return {str(each.relative_to(directory)) for each in directory.rglob("*") if each.name != "key.json"}
 
 
+@pytest.mark.fault("TRI-07")
 async def test_trials_move_to_the_workers_that_have_the_agent(tmp_path: Path) -> None:
     suite = write_suite(tmp_path / "suite", '[[cases]]\nid = "say"\nprompts = ["say hello"]\n')
     programs = tmp_path / "programs"
@@ -218,6 +220,7 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
     return certificate, key
 
 
+@pytest.mark.fault("TRI-08")
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
 async def test_a_cluster_with_tls_is_used_with_its_certificates_and_refuses_others(
     tmp_path: Path,

@@ -66,6 +66,7 @@ def end_idle() -> None:
         worker._idle.pop().close()
 
 
+@pytest.mark.fault("TRI-04")
 def test_a_trial_that_is_carried_out_twice_has_one_result(tmp_path: Path) -> None:
     task = trial_task(tmp_path)
     first = json.loads(bytes(reply_to(task).report))
@@ -76,6 +77,7 @@ def test_a_trial_that_is_carried_out_twice_has_one_result(tmp_path: Path) -> Non
     assert len(list(task.run.records())) == 1
 
 
+@pytest.mark.fault("TRI-03")
 def test_a_trial_that_does_not_end_is_ended_with_its_processes(tmp_path: Path) -> None:
     # The agent stops the process that runs the trial: its parent is the reaper, and that one's parent is the process.
     stop = "r=$(cut -d' ' -f4 /proc/$PPID/stat); kill -STOP $(cut -d' ' -f4 /proc/$r/stat); sleep 600"
@@ -161,6 +163,7 @@ def test_a_message_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         decode_message(encode(newer))
 
 
+@pytest.mark.fault("TRI-04")
 def test_a_report_that_comes_twice_is_stored_once(tmp_path: Path) -> None:
     task = trial_task(tmp_path)
     first = failure(task, "late", "the first")
@@ -190,6 +193,7 @@ def test_links_that_lead_out_do_not_travel_with_a_record(tmp_path: Path) -> None
     assert sorted(each.name for each in workspace.iterdir()) == ["file", "inside"]
 
 
+@pytest.mark.fault("TRI-06")
 def test_an_archive_of_a_worker_cannot_write_elsewhere(tmp_path: Path) -> None:
     import io
     import tarfile
