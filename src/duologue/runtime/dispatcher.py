@@ -93,7 +93,7 @@ class Dispatcher:
         """
         # Every update that a client reads comes through here, so this loop calls as little as it can.
         peer, queues, pending_sessions, fast_path = self._peer, self._queues, self._pending_sessions, self._fast_path
-        connection, handlers = self._connection, self._handlers
+        connection, handlers, notifications = self._connection, self._handlers, self._handlers.notifications
         if fast_path.version != handlers.version:
             fast_path.refresh()
         items, items_of = None, None
@@ -117,12 +117,12 @@ class Dispatcher:
             peer.has_received = True
             params = known.params
             if pending_sessions.is_waiting or queues.queued_bytes > MAX_READ_BYTES:
-                self._accept(known.method, handlers.notifications[known.method], params, frame)
+                self._accept(known.method, notifications[known.method], params, frame)
                 continue
             session_id = getattr(params, "session_id", None)
             if items is None or session_id != items_of:
                 items, items_of = queues.items_of(session_id), session_id
-            items.append((known.handler, Context(connection, known.method, frame), params, size))
+            items.append((notifications[known.method][1], Context(connection, known.method, frame), params, size))
             queues.queued_bytes += size
 
     def _on_event(self, event: Event | None, frame: bytes) -> None:

@@ -8,13 +8,14 @@ value that needs lenient decoding) is left to the general path, which handles it
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Union
+from functools import cache
+from typing import Any, Literal, Union, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from duologue.jsonrpc.peer import CANCEL_METHOD
-from duologue.runtime.handlers import Handlers, NotificationEntry
+from duologue.runtime.handlers import Handlers
 from duologue.schema.base import Notification
 from duologue.schema.codec import strict_decoder_for
 
@@ -26,9 +27,8 @@ class NotificationFastPath:
     """Decoder of the notifications that have a handler.
 
     Attributes:
-        decode: Decodes a frame to an object with `method`, `params`, the `handler`, and the `id`, which is unset in a
-            notification. Raises for anything else. The caller must check what it does not:
-            `jsonrpc.codec.is_well_formed`.
+        decode: Decodes a frame to an object with `method`, `params`, and the `id`, which is unset in a notification.
+            Raises for anything else. The caller must check what it does not: `jsonrpc.codec.is_well_formed`.
         version: The version of the table of handlers that `decode` was built for.
     """
 
@@ -40,8 +40,8 @@ class NotificationFastPath:
     def refresh(self) -> None:
         """Build the decoder for the table of handlers as it is now."""
         self.version = self._handlers.version
-        table = self._handlers.notifications
-        shapes = [_message_struct(name, entry) for name, entry in table.items() if _is_suitable(entry[0])]
+        table = [each for each, _ in self._handlers.notifications.values() if _is_suitable(each)]
+        shapes = [_message_struct(each.name, cast("Any", each.params)) for each in table]
         try:
             self.decode = strict_decoder_for(Union[tuple(shapes)]) if shapes else _decode_nothing  # noqa: UP007  # a list
         except TypeError:  # a type that msgspec alone cannot read
@@ -60,12 +60,13 @@ def _is_suitable(notification: Notification[Any]) -> bool:
     return is_object and not notification.urgent and notification.name != CANCEL_METHOD
 
 
-def _message_struct(name: str, entry: NotificationEntry) -> Any:
-    """Define the struct of a whole message."""
+@cache
+def _message_struct(name: str, params: Any) -> Any:
+    """Define the struct of a whole message, once for all connections: msgspec keeps it, so it has no handler."""
     return msgspec.defstruct(
         "FastNotification",
-        [("jsonrpc", Literal["2.0"]), ("params", entry[0].params), ("id", Raw | UnsetType, UNSET)],
-        namespace={"method": name, "handler": staticmethod(entry[1])},
+        [("jsonrpc", Literal["2.0"]), ("params", params), ("id", Raw | UnsetType, UNSET)],
+        namespace={"method": name},
         tag_field="method",
         tag=name,
         gc=False,

@@ -20,7 +20,7 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 
-class Context(Struct, gc=False):
+class Context(Struct):
     """The context of one request or notification, given to its handler.
 
     Attributes:
