@@ -36,6 +36,8 @@ class Stdio(Transport):
         while line := await asyncio.to_thread(sys.stdin.buffer.readline):
             if line.strip():
                 return [line]
+        if self._fault == "answers after the end of its stdin":
+            self.send(b'{"jsonrpc":"2.0","id":999,"result":{}}')
         if self._fault == "survives the end of its stdin":
             await asyncio.Event().wait()
         return []

@@ -64,8 +64,9 @@ async def check_process(fault: str, limit: float) -> Report:
     return await AgentCheck(target, profile=PROFILE, versions=[1], cases=cases, limit=limit).run()
 
 
-async def test_a_process_without_a_fault_keeps_every_rule() -> None:
-    report = await check_process("", 60.0)
+@pytest.mark.parametrize("habit", ["", "answers after the end of its stdin"])
+async def test_a_process_without_a_fault_keeps_every_rule(habit: str) -> None:
+    report = await check_process(habit, 60.0)
     assert not report.harness_errors
     assert not {each.rule.number: each.message for each in report.failures()}
 

@@ -41,7 +41,8 @@ class CheckCase(Struct, Generic[Run], frozen=True):
         run: Judges them.
         versions: Versions of the protocol in which it makes sense.
         transports: Transports on which it makes sense.
-        is_passive: True if passive rules may judge its messages; False if the checker breaks the protocol in it.
+        is_passive: True if passive rules may judge its messages; False if the checker breaks the protocol in it, or if
+            which messages are in it depends on time.
     """
 
     name: str

@@ -14,7 +14,7 @@ POLL_SECONDS = 0.02
 """Between two looks at the table of processes, which reports nothing by itself."""
 
 
-@case("end-of-input", 183, 184, transports=("stdio",))
+@case("end-of-input", 183, 184, transports=("stdio",), is_passive=False)  # a turn that is cut off ends at any message
 async def end_of_input(run: AgentRun) -> None:
     """Close the agent's stdin in the middle of a turn."""
     async with run.session({}) as (agent, session):
