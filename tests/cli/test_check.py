@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
-from tests.cli.program import duologue
+import pytest
+
+from tests.cli.program import duologue, terminal
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 SILENT = [sys.executable, "-c", "import sys\nfor line in sys.stdin: pass"]
 """An agent that reads everything and answers nothing."""
+REMEMBERS = """
+import sys
+from duologue import run
+
+async def answer(turn):
+    with open(sys.argv[1], "a") as file:
+        file.write(turn.text + "\\n")
+    await turn.say("yes")
+
+run(answer)
+"""
+"""An agent that writes the prompts it gets to a file."""
 
 
 def test_the_built_in_agent_passes_and_stale_entries_of_a_baseline_are_named(tmp_path: Path) -> None:
@@ -41,3 +58,87 @@ def test_a_wrong_rule_version_or_baseline_is_a_wrong_command_line(tmp_path: Path
     for words in (["--only", "999"], ["--protocol", "3"], ["--baseline", "missing.toml"], ["--jobs", "0"]):
         ended = duologue(tmp_path, "check", "agent", *words)
         assert ended.returncode == 2, (words, ended.stderr)
+
+
+def test_every_prompt_that_is_asked_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(REMEMBERS, "utf-8")
+    words = ["check", "agent", "--only", "166", "--protocol", "1", "--timeout", "50"]
+    asked = ["--ask", "What is this?", "--ask", "Read {file}.", "--ask", "And now?"]
+    ended = duologue(tmp_path, *words, *asked, "--", sys.executable, "agent.py", str(tmp_path / "prompts"))
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    prompts = (tmp_path / "prompts").read_text("utf-8").splitlines()
+    assert "What is this?" in prompts
+    assert prompts.count("And now?") == 1
+    assert [each for each in prompts if each.startswith("Read ")] == [each for each in prompts if "notes.txt" in each]
+
+
+def test_a_client_is_run_in_this_directory(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "plain_client.py", tmp_path / "client.py")
+    words = ["check", "client", "--only", "13", "--protocol", "1", "--timeout", "50", "--verbose"]
+    ended = duologue(tmp_path, *words, "--", sys.executable, "client.py", "hello", "{agent}")
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "PASS          13  v1" in ended.stdout
+
+
+def test_a_client_that_never_connects_fails_with_what_it_said(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys; sys.exit('set MY_KEY first')", "{agent}"]
+    ended = duologue(tmp_path, "check", "client", "--only", "13", "--junit", "check.xml", "--", *command)
+
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "the client ended with the exit code 1 before it connected: set MY_KEY first" in ended.stdout
+    assert "  the client could not be checked\n" in ended.stdout
+    assert "no rule is broken" not in ended.stdout
+    assert "set MY_KEY first" in (tmp_path / "check.xml").read_text("utf-8")
+
+
+def test_an_agent_that_exits_at_once_fails_whatever_is_checked(tmp_path: Path) -> None:
+    agent = [sys.executable, "-c", "import sys; sys.exit('set MY_KEY first')"]
+    ended = duologue(tmp_path, "check", "agent", "--only", "172", "--", *agent)
+
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "set MY_KEY first" in ended.stdout
+    assert "  the agent could not be checked\n" in ended.stdout
+
+
+def test_a_must_that_was_not_observed_fails_only_a_strict_check(tmp_path: Path) -> None:
+    words = ["check", "agent", "--only", "172", "--protocol", "1", "--timeout", "50", "--junit", "check.xml"]
+    agent = [sys.executable, str(EXAMPLES / "smallest_agent.py")]
+    lenient = duologue(tmp_path, *words, "--", *agent)
+    assert 'failures="0"' in (tmp_path / "check.xml").read_text("utf-8")
+    strict = duologue(tmp_path, *words, "--strict", "--", *agent)
+
+    assert (lenient.returncode, strict.returncode) == (0, 1), lenient.stdout + strict.stdout
+    assert "1 NOT OBSERVED" in lenient.stdout
+    assert 'failures="1"' in (tmp_path / "check.xml").read_text("utf-8")
+
+
+@pytest.mark.parametrize("option", ["--junit", "--sarif", "--markdown", "--html", "--write-baseline"])
+def test_a_file_that_cannot_be_written_is_found_before_the_check(tmp_path: Path, option: str) -> None:
+    agent = [sys.executable, "-c", "open('started', 'w')"]
+    ended = duologue(tmp_path, "check", "agent", "--only", "26", option, "missing/file", "--", *agent)
+
+    assert ended.returncode == 2
+    assert f"{option} missing/file: there is no directory missing" in ended.stderr
+    assert not (tmp_path / "started").exists()
+
+
+def test_the_progress_is_one_line_of_the_terminal_and_is_erased(tmp_path: Path) -> None:
+    words = ["check", "agent", "--only", "10,11", "--protocol", "1", "--timeout", "50", "--jobs", "1"]
+    with terminal(tmp_path, *words) as shown:
+        shown.until("no rule is broken")
+
+    before, _, after = shown.raw.partition(b"cases done: 1; last: ")
+    line, _, _ = after.partition(b"cases done: 2; last: ")
+    assert line.endswith(b"\r\x1b[K")
+    assert b"\n" not in before + line
+    assert b"\r\x1b[K" in after.removeprefix(line).partition(b"\n")[0]
+
+
+def test_rules_are_listed_with_the_names_that_can_be_selected(tmp_path: Path) -> None:
+    assert "  10  MUST   both    parse-error: A line that is not JSON" in duologue(tmp_path, "check", "rules").stdout
+    ended = duologue(tmp_path, "check", "agent", "--only", "parse-eror")
+
+    assert ended.returncode == 2
+    assert "there is no rule 'parse-eror'; did you mean 'parse-error'?; `duologue check rules` lists" in ended.stderr

@@ -51,6 +51,7 @@ MUTATIONS = (
             "dies of unknown errors": {17},
             "unknown fields refused": {20},
             "meta refused": {21},
+            "custom field in a session": {18},
             "newer version chosen": ({26}, {18, 36, 157, 161, 163}),
             "version echoed": ({27}, {18, 157, 162, 163}),
             "highest version echoed": ({174}, {18, 157, 162, 163}),

@@ -110,7 +110,8 @@ async def new(connection: Connection, id_: object, params: Json) -> Json | None:
     session = agent.sessions[name] = StoredSession(name, params)
     if connection.faulty("update before the session"):
         connection.update(session, "session_info_update", keep=False, title="early")
-    connection.respond(id_, result={"sessionId": name, **_settings(connection, session)})
+    custom = {"ownField": 1} if connection.faulty("custom field in a session") else {}
+    connection.respond(id_, result={"sessionId": name, **_settings(connection, session), **custom})
     return None
 
 

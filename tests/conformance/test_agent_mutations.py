@@ -11,6 +11,7 @@ import pytest
 from duologue.conformance.agent_cases.table import CASES
 from duologue.conformance.agent_check import AgentCheck
 from duologue.conformance.report import Report
+from duologue.conformance.rule_selection import RuleSelection
 from duologue.testing.faults.clock import VirtualClock
 from duologue.trace.rules.catalogue import CATALOGUE
 from scripts.conformance_mutations import PAGE, page
@@ -54,6 +55,20 @@ async def test_a_fault_fails_exactly_its_rules(mutation: AgentMutation) -> None:
 async def test_a_habit_that_no_rule_forbids_fails_none(habit: AgentMutation) -> None:
     report = await check(habit.fault, habit.version)
     assert not {each.rule.number: each.message for each in report.failures()}
+
+
+@pytest.mark.parametrize(("skipped", "failed"), [([], [18]), (["33"], [18]), (["18"], [])])
+async def test_a_rule_that_only_traffic_shows_is_judged_if_it_alone_is_selected(
+    skipped: list[str], failed: list[int]
+) -> None:
+    selection = RuleSelection.of(None, ["18", "47"], skipped)
+    cases = [each for each in CASES if not HEAVY.intersection(each.rules)]
+    with VirtualClock():
+        agent = FaultyAgent("custom field in a session")
+        report = await AgentCheck(agent, profile=PROFILE, versions=[1], selection=selection, cases=cases).run()
+
+    assert [each.rule.number for each in report.failures()] == failed
+    assert not [each.case for each in report.cases if "33" in skipped and each.case == "baseline-methods"]
 
 
 async def check_process(fault: str, limit: float) -> Report:

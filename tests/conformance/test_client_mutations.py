@@ -72,7 +72,10 @@ def test_every_rule_that_a_client_can_break_on_the_wire_has_a_case() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("fault", ["", "unknown-method-accepted"])
-async def test_a_fault_of_a_real_process_is_found(fault: str, version: int) -> None:
+async def test_a_fault_of_a_real_process_is_found(
+    fault: str, version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the client works in the directory of the check
     client = ClientCommand([*PROGRAM, str(version), fault or "none", "{agent}"])
     wanted = [case for case in CASES if case.name in ("one-turn", "unknown-messages", "cancelled-turn", "split-lines")]
     async with asyncio.timeout(240):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -19,7 +20,10 @@ CHOSEN = ("one-turn", "invalid-messages", "cancelled-turn")
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("url", [None, "ws", "http"])
-async def test_the_own_client_passes(url: Literal["ws", "http"] | None, version: int) -> None:
+async def test_the_own_client_passes(
+    url: Literal["ws", "http"] | None, version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the client works in the directory of the check
     agent = ["--", "{agent}"] if url is None else ["--agent", "{agent}"]
     client = ClientCommand([*COMMAND, *(["--v2"] if version == 2 else []), *agent])
     cases = [case for case in CASES if case.name in CHOSEN]

@@ -13,7 +13,13 @@ import pytest
 
 from duologue.conformance.baseline import Baseline, KnownFailure, apply_baseline, baseline_of, read_baseline
 from duologue.conformance.report import Report
-from duologue.conformance.reports.document import LONGEST_MESSAGE, ReportDocument, make_document
+from duologue.conformance.reports.document import (
+    LONGEST_MESSAGE,
+    MOST_FINDINGS,
+    MOST_FRAMES,
+    ReportDocument,
+    make_document,
+)
 from duologue.conformance.reports.html import to_html
 from duologue.conformance.reports.json_report import to_json
 from duologue.conformance.reports.junit import to_junit
@@ -134,6 +140,81 @@ def test_long_messages_are_cut() -> None:
 
     assert len(case.wire[0].text) == LONGEST_MESSAGE + 1
     assert case.wire[0].size == len(frame)
+
+
+def test_messages_that_findings_are_about_are_shown_however_late_they_came() -> None:
+    report = sample_report()
+    [case] = report.cases
+    log = WireLog()
+    connection = log.connect()
+    numbers = [connection.add("to_client", b'{"jsonrpc":"2.0"}') for _ in range(MOST_FRAMES * 2)]
+    late = Judgement(rule=27, verdict=RuleVerdict.FAIL, case=case.case, message="late", frames=(numbers[-2],))
+    case.wire, case.judgements = log.frames, [*case.judgements, late]
+    report.results = combine([each.rule for each in report.results], 1, [case])
+    made = make_document(report)
+    page = to_html(made)
+
+    assert [each.number for each in made.cases[0].wire] == [*numbers[:MOST_FRAMES], numbers[-2]]
+    assert made.cases[0].omitted == MOST_FRAMES - 1
+    targets = set(re.findall(r'href="#([^"]+)"', page))
+    assert targets
+    assert targets <= set(re.findall(r' id="([^"]+)"', page))
+
+
+def test_findings_of_one_rule_are_counted_when_they_are_many() -> None:
+    report = sample_report()
+    [case] = report.cases
+    many = [
+        Judgement(rule=27, verdict=RuleVerdict.FAIL, case=case.case, message=f"the answer has {number}")
+        for number in range(MOST_FINDINGS + 1000)
+    ]
+    report.results = combine(
+        [each.rule for each in report.results], 1, [msgspec.structs.replace(case, judgements=many)]
+    )
+    made = make_document(report)
+
+    [row] = made.failed()
+    assert (len(row.findings), row.more_findings) == (MOST_FINDINGS, 1000)
+    for text in (to_junit(made), to_sarif(made), to_markdown(made), to_html(made)):
+        assert "1,000 more" in text
+        assert f"the answer has {MOST_FINDINGS}" not in text
+
+
+def test_a_check_that_could_not_be_made_is_an_error_in_every_format() -> None:
+    report = sample_report()
+    report.problem = "it exited <at once>"
+    report.cases[0].harness_errors = ["Traceback <here>"]
+    made = make_document(report)
+
+    [*_, suite] = ET.fromstring(to_junit(made))
+    assert (suite.get("tests"), suite.get("errors")) == ("2", "2")
+    assert [case[0].get("message") for case in suite] == [
+        "version-unsupported: Traceback <here>",
+        "it exited <at once>",
+    ]
+    [invocation] = json.loads(to_sarif(made))["runs"][0]["invocations"]
+    assert invocation["executionSuccessful"] is False
+    assert len(invocation["toolExecutionNotifications"]) == 2
+    assert "the agent could not be checked: it exited" in to_markdown(made)
+    assert "the agent could not be checked: it exited &lt;at once&gt;" in to_html(made)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "style"),
+    [
+        ([RuleVerdict.PASS, RuleVerdict.FAIL], "fail"),
+        ([RuleVerdict.NOT_OBSERVED, RuleVerdict.PASS], "pass"),
+        ([RuleVerdict.SKIPPED, RuleVerdict.NOT_OBSERVED], "none"),
+        ([RuleVerdict.SKIPPED], "skip"),
+    ],
+)
+def test_a_case_that_judged_nothing_does_not_look_like_one_that_passed(verdicts: list[RuleVerdict], style: str) -> None:
+    report = sample_report()
+    report.cases[0].judgements = [
+        Judgement(rule=rule, verdict=verdict, case="a-case") for rule, verdict in enumerate(verdicts, 26)
+    ]
+
+    assert f'<span class="verdict {style}">version-unsupported</span>' in to_html(make_document(report))
 
 
 def test_a_known_failure_does_not_fail_the_check() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from types import TracebackType
 from typing import Self
 
@@ -35,7 +34,7 @@ class CheckProgress:
         self._out = out
         self._count = 0
         self._failed = 0
-        self._is_shown = sys.stderr.isatty()
+        self._is_drawn = False
 
     def __enter__(self) -> Self:
         return self
@@ -43,19 +42,29 @@ class CheckProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._replace("")
+        self.clear()
+
+    def clear(self) -> None:
+        """Erase the line, before something else is printed."""
+        if self._is_drawn:
+            self._is_drawn = False
+            self._out.trusted.write("\r\x1b[K")
+            self._out.trusted.flush()
+
+    def say(self, text: str) -> None:
+        """Tell the user something, in a line of its own."""
+        self.clear()
+        self._out.write(f"duologue check: {text}\n")
 
     def show(self, result: CaseResult) -> None:
         """Count a case that has ended."""
         self._count += 1
         self._failed += any(each.verdict is RuleVerdict.FAIL for each in result.judgements)
-        broken = f", {self._failed} with findings" if self._failed else ""
-        self._replace(f"{self._count} cases{broken}: {result.case}")
-
-    def _replace(self, line: str) -> None:
-        if self._is_shown:
-            sys.stderr.write(f"\r\x1b[K{line}")
-            sys.stderr.flush()
+        if self._out.isatty():
+            broken = f", {self._failed} with findings" if self._failed else ""
+            self._is_drawn = True
+            self._out.trusted.write(f"\r\x1b[Kcases done: {self._count}{broken}; last: {result.case}")
+            self._out.trusted.flush()
 
 
 def write_report(out: SafeOutput, document: ReportDocument, *, is_verbose: bool) -> None:
@@ -95,6 +104,8 @@ def _write_broken(out: SafeOutput, row: ReportedRule) -> None:
         frames = f" (messages {', '.join(map(str, each.frames))})" if each.frames else ""
         out.write(f"    - {escape_line(each.message)}")
         out.write(f"{frames}, case {each.case}\n", Style.DIM)
+    if row.more_findings:
+        out.write(f"    - {row.more_findings:,} more\n")
     out.write(f"    clause: {row.clause}\n", Style.DIM)
     if row.hint:
         out.write(f"    hint: {row.hint}\n", Style.DIM)
@@ -111,7 +122,9 @@ def _write_summary(out: SafeOutput, document: ReportDocument) -> None:
     out.write(f"{unseen}\n")
     failed = document.failed()
     must = sum(row.level == "MUST" for row in failed)
-    if must:
+    if document.problem:
+        out.write(f"  the {document.side} could not be checked\n", Style.RED)
+    elif must:
         out.write(f"  {must} broken rules of level MUST\n", Style.RED)
     elif failed:
         out.write(f"  no MUST is broken; {len(failed)} findings of level SHOULD\n", Style.YELLOW)
@@ -126,4 +139,5 @@ def write_rules(out: SafeOutput, *, as_json: bool) -> None:
             out.write_json({"format": FORMAT, **msgspec.to_builtins(rule)})
         else:
             out.write(f"{rule.number:>4}  {rule.level:<7}{rule.binds:<7} ", Style.DIM)
-            out.write(f"{rule.text}\n")
+            out.write(rule.name, Style.BOLD)
+            out.write(f": {rule.text}\n")

@@ -65,6 +65,8 @@ class AgentCheck:
         self._on_case = on_case
         self._cases = cases
         self._info: Json = {}
+        self._is_reached = False
+        self._problem = ""
 
     async def run(self) -> Report:
         """Run the cases and return the report.
@@ -93,6 +95,7 @@ class AgentCheck:
             seconds=round(time.monotonic() - began, 3),
             results=[each for version in versions for each in combine(rules, version, results)],
             cases=results,
+            problem="" if self._is_reached else self._problem,
         )
 
     async def _supported(self) -> list[int]:
@@ -103,19 +106,28 @@ class AgentCheck:
         try:
             async with run.connect() as agent:
                 self._info = agent.result.get("agentInfo") or agent.result.get("info") or self._info
-        except (CaseSkipped, PeerFailed):
+                self._is_reached = True
+        except (CaseSkipped, PeerFailed) as error:
+            self._note_failure(error)
             return False
         return True
+
+    def _note_failure(self, error: CaseSkipped | PeerFailed) -> None:
+        """Remember why the agent was not initialized; one that refuses a version was reached."""
+        self._is_reached |= isinstance(error, CaseSkipped)
+        self._problem = str(error)
 
     async def _answers_unknown(self, run: AgentRun) -> bool:
         """Return whether the agent answers requests of unknown methods; other cases need one that is answered."""
         try:
             async with run.connect() as agent:
+                self._is_reached = True
                 try:
                     await agent.peer.barrier()
                 except PeerFailed:
                     return agent.peer.ended.is_set()
-        except (CaseSkipped, PeerFailed):
+        except (CaseSkipped, PeerFailed) as error:
+            self._note_failure(error)
             return True
         return True
 
@@ -135,7 +147,7 @@ class AgentCheck:
             (each, version)
             for version in versions
             for each in self._cases
-            if version in each.versions and self._selection.wants(each.rules)
+            if version in each.versions and self._selection.wants_case(each, "agent")
         ]
         results = list(await asyncio.gather(*(self._run_case(*each, self._slots) for each in chosen)))
         slots = CaseSlots(1, MOST_WAITING if self._jobs > 1 else 0)

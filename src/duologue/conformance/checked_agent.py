@@ -155,6 +155,10 @@ class AgentRun(CaseRun):
             self.file.write_text(FILE_TEXT, "utf-8")
         return self.agent.profile.prompt(act, cwd=str(self.directory), file=str(self.file))
 
+    def further_prompts(self) -> list[str]:
+        """Return the prompts of the profile that stand for no act."""
+        return self.agent.profile.further(cwd=str(self.directory), file=str(self.file))
+
     async def act(self, agent: DrivenAgent, session: str, act: Act) -> TurnEnd:
         """Bring the agent to do something and wait for the end of its turn.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
@@ -34,6 +35,7 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         env: Variables that the agent's process gets.
         login: Id of a login method that succeeds without a person; none is called otherwise.
         unsupported: Acts that the agent does not have, with the reason: rules about them are skipped.
+        more_prompts: Further prompts, for what no act names; each is sent once, and the traffic is judged.
     """
 
     format: int = FORMAT
@@ -42,6 +44,7 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     env: dict[str, str] = {}
     login: str = ""
     unsupported: dict[Act, str] = {}
+    more_prompts: tuple[str, ...] = ()
 
     def prompt(self, act: Act, **values: str) -> str:
         """Return the prompt for an act.
@@ -56,9 +59,17 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 f"the agent does not do this: {reason}" if reason
                 else f"no prompt is known that makes the agent do this; give one in a profile: prompts.{act}"
             )  # fmt: skip
-        for name, value in values.items():
-            text = text.replace("{" + name + "}", value)
-        return text
+        return _filled(text, values)
+
+    def further(self, **values: str) -> list[str]:
+        """Return the further prompts."""
+        return [_filled(text, values) for text in self.more_prompts]
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        text = text.replace("{" + name + "}", value)
+    return text
 
 
 DEFAULT = Profile(name="unknown", prompts={"answer": "Answer with one short sentence."})

@@ -30,6 +30,7 @@ class Report(Struct, kw_only=True):
         cases: The cases with their messages.
         fixed: Rules of the baseline that no longer fail, as `number/version`.
         unjudged: Entries of the baseline about which this check says nothing, each with the reason.
+        problem: Why the peer could not be checked at all; empty if it could.
         format: Version of this structure as JSON.
     """
 
@@ -46,6 +47,7 @@ class Report(Struct, kw_only=True):
     cases: list[CaseResult] = []
     fixed: list[str] = []
     unjudged: list[str] = []
+    problem: str = ""
     format: int = FORMAT
 
     @property

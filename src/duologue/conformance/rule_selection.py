@@ -6,8 +6,10 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
+from duologue.conformance.case import CheckCase, Run
 from duologue.conformance.verdicts import CheckedSide
-from duologue.trace.rules.catalogue import CATALOGUE, RULE_SETS, CatalogueRule, rule_by_name
+from duologue.suggestion import suggestion
+from duologue.trace.rules.catalogue import CATALOGUE, RULE_SETS, CatalogueRule
 
 NEWEST_SET = "1.15"
 """The set that is used unless the user names another."""
@@ -42,6 +44,17 @@ class RuleSelection(Struct, frozen=True, kw_only=True):
         """Return True if one of the rules is selected."""
         return any(self._includes(each) for each in rules)
 
+    def wants_case(self, case: CheckCase[Run], side: CheckedSide) -> bool:
+        """Return True if a case is to be run.
+
+        Those that judge a selected rule are; and all of them if the user asks for a rule that no case provokes, because
+        the messages of every case may break it. A case that judges a rule which the user leaves out stays out.
+        """
+        if self.wants(case.rules):
+            return True
+        needs_all = bool(self.only) and any(rule.check == "passive" for rule in self.rules(side))
+        return needs_all and case.is_passive and not self.without.intersection(case.rules)
+
     def rules(self, side: CheckedSide) -> list[CatalogueRule]:
         """Return the selected rules that bind a side."""
         return [rule for rule in CATALOGUE.values() if self._includes(rule.number) and rule.binds in (side, "both")]
@@ -52,6 +65,13 @@ class RuleSelection(Struct, frozen=True, kw_only=True):
         return not self.only or number in self.only
 
 
+def _number(name: str) -> int:
+    numbers = {rule.name: rule.number for rule in CATALOGUE.values()}
+    if name not in numbers:
+        raise ValueError(f"there is no rule {name!r}{suggestion(name, numbers)}; `duologue check rules` lists them")
+    return numbers[name]
+
+
 def _numbers(words: Sequence[str]) -> frozenset[int]:
     found: set[int] = set()
     for word in (part for each in words for part in each.split(",")):
@@ -59,7 +79,7 @@ def _numbers(words: Sequence[str]) -> frozenset[int]:
         if first.isdigit() and (not dash or last.isdigit()):
             found.update(range(int(first), int(last or first) + 1) if dash else [int(first)])
         else:
-            found.add(rule_by_name(word).number)
+            found.add(_number(word))
     if unknown := found - set(CATALOGUE):
         raise ValueError(f"there is no rule {min(unknown)}; `duologue check rules` lists them")
     return frozenset(found)

@@ -31,9 +31,10 @@ from duologue.conformance.reports.junit import to_junit
 from duologue.conformance.reports.markdown import to_markdown
 from duologue.conformance.reports.sarif import to_sarif
 from duologue.conformance.rule_selection import RuleSelection
-from duologue.conformance.verdicts import CaseResult
 
 VERSIONS = (1, 2)
+FILES = ("junit", "sarif", "markdown", "html", "write_baseline")
+"""Options that name a file to write."""
 
 
 def check_agent(arguments: argparse.Namespace) -> int:
@@ -41,7 +42,7 @@ def check_agent(arguments: argparse.Namespace) -> int:
     selection, versions, baseline = _chosen(arguments)
     target, profile = target_of(arguments), _profile(arguments)
 
-    def run(on_case: Callable[[CaseResult], None]) -> Report:
+    def run(progress: CheckProgress) -> Report:
         check = AgentCheck(
             target,
             profile=profile,
@@ -49,7 +50,7 @@ def check_agent(arguments: argparse.Namespace) -> int:
             versions=versions or None,
             limit=arguments.timeout or SECONDS,
             jobs=arguments.jobs,
-            on_case=on_case,
+            on_case=progress.show,
         )
         return asyncio.run(check.run())
 
@@ -64,32 +65,28 @@ def check_client(arguments: argparse.Namespace) -> int:
         if words and not any(AGENT_WORD in word for word in words):
             raise UsageError(f"the command has no {AGENT_WORD}, which stands for the agent that the client is to use")
 
-    def run(on_case: Callable[[CaseResult], None]) -> Report:
+    def run(progress: CheckProgress) -> Report:
         check = ClientCheck(
-            ClientCommand(command, cancel) if command else InteractiveClient(_report_step),
+            ClientCommand(command, cancel) if command else InteractiveClient(progress.say),
             shlex.join(command) or "a client in use",
             selection=selection,
             versions=versions or VERSIONS,
             url=arguments.url,
             limit=arguments.timeout or SECONDS,
             jobs=arguments.jobs,
-            on_case=on_case,
-            on_address=_show_address,
+            on_case=progress.show,
+            on_address=lambda endpoint: _show_address(endpoint, progress),
         )
         return asyncio.run(check.run() if command else _until_interrupted(check))
 
     return _finish(run, baseline, arguments)
 
 
-def _report_step(text: str) -> None:
-    sys.stderr.write(f"duologue check: {text}\n")
-
-
-def _show_address(endpoint: Endpoint) -> None:
+def _show_address(endpoint: Endpoint, progress: CheckProgress) -> None:
     """Print the address for the settings of a client, in a line of its own."""
     address = f"{endpoint.address}#token={endpoint.token}" if endpoint.token else endpoint.address
     what = "URL" if endpoint.token else "command"
-    _report_step(f"use this {what} as the agent in the settings of the client; Ctrl-C ends the check:")
+    progress.say(f"use this {what} as the agent in the settings of the client; Ctrl-C ends the check:")
     sys.stderr.write(f"{address}\n")
 
 
@@ -137,25 +134,36 @@ def _profile(arguments: argparse.Namespace) -> Profile:
     except ValueError as error:
         raise UsageError(str(error)) from None
     env = {**profile.env, **parse_key_values(arguments.env, "--env")}
-    prompts = {**profile.prompts, "answer": arguments.ask[0]} if arguments.ask else profile.prompts
-    return msgspec.structs.replace(profile, env=env, prompts=prompts)
+    profile = msgspec.structs.replace(profile, env=env)
+    if not arguments.ask:
+        return profile
+    first, *others = arguments.ask
+    prompts, more = {**profile.prompts, "answer": first}, (*profile.more_prompts, *others)
+    return msgspec.structs.replace(profile, prompts=prompts, more_prompts=more)
 
 
-def _finish(
-    run: Callable[[Callable[[CaseResult], None]], Report], baseline: Baseline, arguments: argparse.Namespace
-) -> int:
+def _finish(run: Callable[[CheckProgress], Report], baseline: Baseline, arguments: argparse.Namespace) -> int:
     """Run a check, write its report in every format that is asked for, and return the exit code."""
+    _check_paths(arguments)
     with CheckProgress(safe(sys.stderr)) as progress:
-        report = run(progress.show)
+        report = run(progress)
     apply_baseline(report, baseline)
     document = make_document(report)
-    _write_files(document, report, arguments)
     out = safe(sys.stdout, is_exact=arguments.json)
     if arguments.json:
         out.write(to_json(document))
     else:
         write_report(out, document, is_verbose=arguments.verbose)
+    _write_files(document, report, arguments)
     return _exit_code(report, is_strict=arguments.strict)
+
+
+def _check_paths(arguments: argparse.Namespace) -> None:
+    """Find files that cannot be written before the check, which may take minutes, and not after it."""
+    for name in FILES:
+        path = getattr(arguments, name)
+        if path is not None and not Path(path).parent.is_dir():
+            raise UsageError(f"--{name.replace('_', '-')} {path}: there is no directory {Path(path).parent}")
 
 
 def _write_files(document: ReportDocument, report: Report, arguments: argparse.Namespace) -> None:
@@ -177,5 +185,5 @@ def _write_files(document: ReportDocument, report: Report, arguments: argparse.N
 def _exit_code(report: Report, *, is_strict: bool) -> ExitCode:
     if report.harness_errors:
         return ExitCode.HARNESS
-    is_broken = report.failures("MUST") or (is_strict and (report.failures() or report.unobserved()))
+    is_broken = report.problem or report.failures("MUST") or (is_strict and (report.failures() or report.unobserved()))
     return ExitCode.AGENT_ERROR if is_broken else ExitCode.OK

@@ -45,7 +45,12 @@ def _add_agent(actions: Commands) -> None:
     )
     agent.add_argument("--agent", metavar="NAME|URL", help="name or URL of the agent")
     agent.add_argument("--profile", metavar="NAME|FILE", help="how to make the agent call tools, ask for permission, …")
-    add_repeatable(agent, "--ask", "TEXT", "a prompt that the agent answers, for an agent without a profile")
+    add_repeatable(
+        agent,
+        "--ask",
+        "TEXT",
+        "a prompt for an agent without a profile: the first one takes the place of `answer`, others are sent once",
+    )
     _add_common(agent)
     add_lock_option(agent)
     add_repeatable(agent, "--env", "NAME=VALUE", "set an environment variable of the agent")

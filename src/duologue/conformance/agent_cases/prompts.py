@@ -100,13 +100,16 @@ async def second_prompt(run: AgentRun) -> None:
 @case("every-act", 166)
 async def every_act(run: AgentRun) -> None:
     """Bring the agent to do everything that the profile knows, one turn each: every prompt is answered."""
+    acts = [each for each in get_args(Act) if run.knows(each) and each not in WITHOUT_END]
+    prompts = [(f"for the act {act!r}", run.prompt(act)) for act in acts]
+    prompts += [(f"for the prompt {text!r}", text) for text in run.further_prompts()]
     async with run.connect() as agent:
-        for act in (each for each in get_args(Act) if run.knows(each) and each not in WITHOUT_END):
-            started = agent.start_prompt(await agent.new_session(), run.prompt(act))
+        for purpose, text in prompts:
+            started = agent.start_prompt(await agent.new_session(), text)
             try:
                 await started.end()
             except PeerFailed as error:
-                run.expect(166, False, f"the turn for the act {act!r}: {error}")
+                run.expect(166, False, f"the turn {purpose}: {error}")
                 return
         run.expect(166, True, "")
 

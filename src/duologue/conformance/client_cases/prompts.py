@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duologue.conformance.case import CaseEnded, CaseSkipped, CheckCase, case
+from duologue.conformance.case import CaseEnded, CaseSkipped, CheckCase, NotProvoked, case
 from duologue.conformance.client_side.checked_client import ClientCaseRun, Prepare
 from duologue.conformance.client_side.played_agent import PlayedAgent
 from duologue.conformance.client_side.played_turn import OPTIONS, CheckedTurn
@@ -34,6 +34,9 @@ async def one_turn(run: ClientCaseRun) -> None:
         raise
     except CaseEnded:
         facts.problem = "the client answers no request while a prompt runs"
+        raise
+    except NotProvoked as error:
+        facts.problem = str(error)
         raise
     except PeerFailed as error:
         facts.problem = f"the client sent no prompt to check it by: {error}"

@@ -57,7 +57,7 @@ class ClientCaseRun(CaseRun):
         version: Version of the protocol that the played agent supports.
         start: How the client is started.
         endpoint: Where its connections arrive.
-        directory: Its working directory.
+        directory: An empty directory for its session, if it takes one.
         limit: The limit of any single wait for it.
         facts: What is known of the client in this version.
         shared: The connection of a person's client that cases share.
@@ -177,7 +177,8 @@ class ClientCaseRun(CaseRun):
         if transport is not None:
             return transport
         if client.exit_code is not None:
-            raise NotProvoked(f"the client ended with the exit code {client.exit_code} before it connected")
+            output = f": {client.stderr.strip()}" if client.stderr else ""
+            raise NotProvoked(f"the client ended with the exit code {client.exit_code} before it connected{output}")
         raise NotProvoked(f"the client did not connect within {self._start_timeout:g} s")
 
     async def _negotiate(self, agent: PlayedAgent) -> bool:

@@ -106,12 +106,19 @@ class ClientCheck:
             seconds=round(time.monotonic() - self._began, 3),
             results=[each for version in self._versions for each in combine(rules, version, results)],
             cases=results,
+            problem=self._problem(results),
         )
+
+    def _problem(self, results: Sequence[CaseResult]) -> str:
+        """Say why the client could not be checked at all; empty if it sent something, or no case has ended."""
+        if any(frame.entry.dir == "to_agent" for result in results for frame in result.wire):
+            return ""
+        return next((facts.problem for facts in self._facts.values() if facts.problem), "")
 
     def _wanted(self, version: int) -> list[_Numbered]:
         """Return the cases to run; the first one is always among them, because it finds out about the client."""
         numbered = [(number, case) for number, case in enumerate(self._cases) if version in case.versions]
-        return numbered[:1] + [each for each in numbered[1:] if self._selection.wants(each[1].rules)]
+        return numbered[:1] + [each for each in numbered[1:] if self._selection.wants_case(each[1], "client")]
 
     async def _run_version(self, version: int) -> None:
         first, *others = self._wanted(version)

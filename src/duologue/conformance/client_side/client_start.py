@@ -54,12 +54,18 @@ class ClientStart(Protocol):
     def start(
         self, endpoint: Endpoint, directory: Path, *, cancels: bool
     ) -> AbstractAsyncContextManager[RunningClient]:
-        """Start the client in a directory so that it connects to the endpoint; `cancels`: it is to cancel a turn."""
+        """Start the client so that it connects to the endpoint.
+
+        Args:
+            endpoint: What it connects to.
+            directory: An empty directory for its session, if it takes one.
+            cancels: True if it is to cancel a turn.
+        """
         ...
 
 
 class ClientCommand:
-    """A client that is started by a command, once for each connection of a case.
+    """A client that is started by a command in this directory, once for each connection of a case.
 
     Args:
         command: The command; `{agent}` stands for the agent.
@@ -89,7 +95,7 @@ class ClientCommand:
         null = os.open(os.devnull, os.O_RDWR)
         try:
             env = environment.inherited(None)
-            child = Child(command, stdin=null, stdout=null, stderr=write_end, env=env, cwd=directory, timeouts=TIMEOUTS)
+            child = Child(command, stdin=null, stdout=null, stderr=write_end, env=env, timeouts=TIMEOUTS)
         except BaseException:
             os.close(read_end)
             raise

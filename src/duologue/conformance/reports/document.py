@@ -18,6 +18,8 @@ from duologue.sanitize import replace_lone_surrogates
 
 LONGEST_MESSAGE = 2000
 """Characters that are shown of a message on the wire, and of a finding."""
+MOST_FINDINGS = 20
+"""Findings that are shown of one rule; a peer that breaks it in every message breaks it in as many ways."""
 MOST_FRAMES = 400
 """Messages that are shown of one case."""
 
@@ -52,6 +54,7 @@ class ReportedRule(Struct, frozen=True, rename="camel", kw_only=True):
         is_known: True if the baseline lists this failure.
         is_unobservable: True if the wire cannot show it.
         findings: The judgements with this verdict.
+        more_findings: How many of them are not listed.
     """
 
     number: int
@@ -66,6 +69,7 @@ class ReportedRule(Struct, frozen=True, rename="camel", kw_only=True):
     is_known: bool
     is_unobservable: bool
     findings: list[ReportedFinding]
+    more_findings: int = 0
 
     @property
     def reason(self) -> str:
@@ -144,6 +148,7 @@ class ReportDocument(Struct, rename="camel", kw_only=True):
         cases: The cases.
         fixed: Entries of the baseline that no longer fail.
         unjudged: Entries of the baseline about which this check says nothing, with the reason.
+        problem: Why the peer could not be checked at all; empty if it could.
         harness_errors: Mistakes of the checker itself.
     """
 
@@ -164,6 +169,7 @@ class ReportDocument(Struct, rename="camel", kw_only=True):
     cases: list[ReportedCase]
     fixed: list[str]
     unjudged: list[str] = []
+    problem: str = ""
     harness_errors: list[str]
 
     def failed(self) -> list[ReportedRule]:
@@ -172,8 +178,8 @@ class ReportDocument(Struct, rename="camel", kw_only=True):
         return sorted(found, key=lambda row: (row.level != "MUST", row.number, row.version))
 
     def notes(self) -> list[str]:
-        """Return sentences about cases that were repeated, and about entries of the baseline that were not judged."""
-        found: list[str] = []
+        """Return sentences about what the check could not do, repeated, or did not judge."""
+        found = [f"the {self.side} could not be checked: {self.problem}"] if self.problem else []
         repeated = [each for each in self.cases if each.is_repeated]
         if repeated:
             names = ", ".join(f"{each.case} (version {each.version})" for each in repeated)
@@ -212,12 +218,13 @@ def make_document(report: Report) -> ReportDocument:
         cases=[_case(redactor, each) for each in report.cases],
         fixed=report.fixed,
         unjudged=report.unjudged,
+        problem=_clean(redactor, report.problem),
         harness_errors=[_clean(redactor, each) for each in report.harness_errors],
     )
 
 
 def _rule(redactor: Redactor, result: RuleResult) -> ReportedRule:
-    rule = result.rule
+    rule, findings = result.rule, _findings(redactor, result)
     return ReportedRule(
         number=rule.number,
         name=rule.name,
@@ -230,7 +237,8 @@ def _rule(redactor: Redactor, result: RuleResult) -> ReportedRule:
         hint=rule.hint,
         is_known=result.is_known,
         is_unobservable=rule.check == "none",
-        findings=_findings(redactor, result),
+        findings=findings[:MOST_FINDINGS],
+        more_findings=max(0, len(findings) - MOST_FINDINGS),
     )
 
 
@@ -244,18 +252,27 @@ def _findings(redactor: Redactor, result: RuleResult) -> list[ReportedFinding]:
 
 
 def _case(redactor: Redactor, result: CaseResult) -> ReportedCase:
+    wire = _shown(result)
     return ReportedCase(
         case=result.case,
         title=result.title,
         version=result.version,
         seconds=result.seconds,
         verdicts={str(each.rule): each.verdict for each in result.judgements},
-        wire=[_frame(redactor, frame) for frame in result.wire[:MOST_FRAMES]],
-        omitted=max(0, len(result.wire) - MOST_FRAMES),
+        wire=[_frame(redactor, frame) for frame in wire],
+        omitted=len(result.wire) - len(wire),
         stderr=_clean(redactor, result.stderr),
         is_repeated=result.is_repeated,
         has_timed_out=result.has_timed_out,
     )
+
+
+def _shown(result: CaseResult) -> list[WireFrame]:
+    """Return the first messages of a case, and of the later ones those that a finding is about."""
+    failures = (each.frames for each in result.judgements if each.verdict is RuleVerdict.FAIL)
+    named = {number for frames in failures for number in frames}
+    later = [frame for frame in result.wire[MOST_FRAMES:] if frame.number in named]
+    return [*result.wire[:MOST_FRAMES], *later[:MOST_FRAMES]]
 
 
 def _frame(redactor: Redactor, frame: WireFrame) -> ReportedFrame:

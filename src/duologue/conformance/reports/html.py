@@ -12,6 +12,8 @@ CLASSES = {
     RuleVerdict.SKIPPED: "skip",
     RuleVerdict.NOT_OBSERVED: "none",
 }
+BY_WEIGHT = (RuleVerdict.FAIL, RuleVerdict.PASS, RuleVerdict.NOT_OBSERVED, RuleVerdict.SKIPPED)
+"""The first of these that a case has gives its name the colour."""
 STYLE = """
 :root { color-scheme: light dark; --line: #d0d7de; --soft: #f6f8fa; --dim: #59636e; --pass: #1a7f37; --fail: #cf222e;
   --skip: #59636e; --none: #9a6700; }
@@ -82,11 +84,12 @@ def _broken(document: ReportDocument) -> list[str]:
         findings = "".join(
             f"<li>{html_text(each.message)} {_links(row, each.case, each.frames)}</li>" for each in row.findings
         )
+        more = f"<li>{row.more_findings:,} more</li>" if row.more_findings else ""
         hint = f"<p>Hint: {html_text(row.hint)}</p>" if row.hint else ""
         lines.append(
             f'<details open><summary><span class="fail verdict">{row.level}</span> {row.number} {html_text(row.text)} '
             f'<span class="dim">version {row.version}, {html_text(row.clause)}</span></summary>'
-            f"<ul>{findings}</ul>{hint}</details>"
+            f"<ul>{findings}{more}</ul>{hint}</details>"
         )
     return lines
 
@@ -113,7 +116,7 @@ def _rule(row: ReportedRule) -> str:
 
 
 def _case(case: ReportedCase) -> list[str]:
-    worst = RuleVerdict.FAIL if RuleVerdict.FAIL in case.verdicts.values() else RuleVerdict.PASS
+    worst = next((each for each in BY_WEIGHT if each in case.verdicts.values()), RuleVerdict.NOT_OBSERVED)
     anchor = _anchor(case.case, case.version)
     repeated = ", repeated" if case.is_repeated else ""
     facts = f"version {case.version}, {len(case.wire):,} messages, {case.seconds:g} s{repeated}"

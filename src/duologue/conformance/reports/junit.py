@@ -12,8 +12,8 @@ from duologue.markup import xml_text
 def to_junit(document: ReportDocument, *, is_strict: bool = False) -> str:
     """Return the report as JUnit XML.
 
-    A broken rule of level MUST is a failure, one of level SHOULD only if `is_strict`; else it is skipped, as are rules
-    that were not judged.
+    A broken rule of level MUST is a failure. If `is_strict`, one of level SHOULD and a MUST that was not observed are
+    failures, too; else they are skipped, as are other rules without a verdict. What the check could not do is an error.
     """
     root = ET.Element("testsuites", name=xml_text(f"duologue check {document.side}"))
     for version in document.versions:
@@ -28,8 +28,28 @@ def to_junit(document: ReportDocument, *, is_strict: bool = False) -> str:
         suite.set("skipped", str(skipped))
         suite.set("time", f"{document.seconds:.3f}")
         suite.set("timestamp", document.started.partition("+")[0])
+    _add_errors(root, document)
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _add_errors(root: ET.Element, document: ReportDocument) -> None:
+    """Add a suite for what the check could not do, if there is anything."""
+    errors = [*document.harness_errors, *([document.problem] if document.problem else [])]
+    if not errors:
+        return
+    count = str(len(errors))
+    suite = ET.SubElement(root, "testsuite", name="the check itself", tests=count, failures="0", errors=count)
+    for number, each in enumerate(errors, 1):
+        test = ET.SubElement(suite, "testcase", classname="duologue.check", name=f"error {number}", time="0")
+        ET.SubElement(test, "error", message=xml_text(each))
+
+
+def _is_failure(row: ReportedRule, is_strict: bool) -> bool:
+    if row.verdict is RuleVerdict.FAIL:
+        return not row.is_known and (row.level == "MUST" or is_strict)
+    is_missed = row.verdict is RuleVerdict.NOT_OBSERVED and row.level == "MUST" and not row.is_unobservable
+    return is_strict and is_missed
 
 
 def _add(suite: ET.Element, document: ReportDocument, row: ReportedRule, is_strict: bool) -> tuple[bool, bool]:
@@ -41,8 +61,9 @@ def _add(suite: ET.Element, document: ReportDocument, row: ReportedRule, is_stri
     if row.verdict is RuleVerdict.PASS:
         return False, False
     message = xml_text(f"{row.level}: {row.text} {row.reason}")
-    if row.verdict is RuleVerdict.FAIL and not row.is_known and (row.level == "MUST" or is_strict):
-        details = "\n".join(f"{each.case}: {each.message} (messages {list(each.frames)})" for each in row.findings)
+    if _is_failure(row, is_strict):
+        lines = [f"{each.case}: {each.message} (messages {list(each.frames)})" for each in row.findings]
+        details = "\n".join([*lines, *([f"{row.more_findings:,} more"] if row.more_findings else [])])
         failure = ET.SubElement(test, "failure", message=message, type=row.level)
         failure.text = xml_text(f"{details}\n{row.clause}\nhint: {row.hint}")
         return True, False

@@ -48,7 +48,8 @@ def _broken(row: ReportedRule) -> list[str]:
     for each in row.findings:
         frames = f" (messages {', '.join(map(str, each.frames))})" if each.frames else ""
         lines.append(f"- {markdown_text(each.case)}: {markdown_text(each.message)}{frames}")
-    return [*lines, "", *([f"Hint: {markdown_text(row.hint)}", ""] if row.hint else [])]
+    more = [f"- {row.more_findings:,} more"] if row.more_findings else []
+    return [*lines, *more, "", *([f"Hint: {markdown_text(row.hint)}", ""] if row.hint else [])]
 
 
 def _table(rows: list[ReportedRule]) -> list[str]:

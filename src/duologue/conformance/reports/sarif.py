@@ -23,11 +23,19 @@ def to_sarif(document: ReportDocument) -> str:
     }
     run = {
         "tool": {"driver": driver},
-        "invocations": [{"executionSuccessful": not document.harness_errors, "startTimeUtc": document.started}],
+        "invocations": [_invocation(document)],
         "results": [_result(row) for row in failed],
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return msgspec.json.format(msgspec.json.encode(log), indent=2).decode() + "\n"
+
+
+def _invocation(document: ReportDocument) -> Json:
+    errors = [*document.harness_errors, *([document.problem] if document.problem else [])]
+    made: Json = {"executionSuccessful": not errors, "startTimeUtc": document.started}
+    if errors:
+        made["toolExecutionNotifications"] = [{"level": "error", "message": {"text": each}} for each in errors]
+    return made
 
 
 def _id(row: ReportedRule) -> str:
@@ -46,7 +54,8 @@ def _rule(row: ReportedRule) -> Json:
 
 
 def _result(row: ReportedRule) -> Json:
-    text = "\n".join(f"{each.message} (case {each.case})" for each in row.findings)
+    more = [f"{row.more_findings:,} more"] if row.more_findings else []
+    text = "\n".join([*(f"{each.message} (case {each.case})" for each in row.findings), *more])
     cases = [{"fullyQualifiedName": f"v{row.version}/{each.case}", "kind": "function"} for each in row.findings]
     location = {"artifactLocation": {"uri": REPORTED_FILE}, "region": {"startLine": 1}}
     result: Json = {
