@@ -105,6 +105,20 @@ def test_sarif_has_a_result_for_each_broken_rule() -> None:
     assert [each["id"] for each in run["tool"]["driver"]["rules"]] == ["ACP027"]
 
 
+def test_sarif_names_each_place_of_a_result_once() -> None:
+    report = sample_report()
+    [case] = report.cases
+    again = Judgement(rule=27, verdict=RuleVerdict.FAIL, case=case.case, message="another answer")
+    case.judgements = [*case.judgements, again]
+    report.results = combine([each.rule for each in report.results], 1, [case])
+    [result] = json.loads(to_sarif(make_document(report)))["runs"][0]["results"]
+
+    assert result["message"]["text"].count("(case version-unsupported)") == 2
+    assert [each["fullyQualifiedName"] for each in result["locations"][0]["logicalLocations"]] == [
+        "v1/version-unsupported"
+    ]
+
+
 def test_markdown_shows_the_broken_rule_and_the_reason() -> None:
     text = to_markdown(document())
 

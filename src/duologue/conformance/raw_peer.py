@@ -252,8 +252,13 @@ class RawPeer:
         self.send_invalid({"id": id_, "method": method, "params": params})
         return await self.response(id_, method)
 
-    async def response(self, id_: object, what: str = "a request") -> ReceivedMessage:
+    async def response(self, id_: object, what: str = "a request", *, may_end: bool = False) -> ReceivedMessage:
         """Return the response with this id, once it has arrived.
+
+        Args:
+            id_: The id of the request.
+            what: The request, for the error.
+            may_end: True if the peer breaks no rule by disconnecting instead.
 
         Raises:
             PeerFailed: There is none in time.
@@ -261,14 +266,15 @@ class RawPeer:
         try:
             return await self.wait_for(lambda each: each.is_response and is_same(each.message["id"], id_), what)
         except PeerFailed:
-            self._log.note_unanswered(self._numbers.get(id_))
+            if not (may_end and self.ended.is_set()):
+                self._log.note_unanswered(self._numbers.get(id_))
             raise
 
-    async def barrier(self) -> ReceivedMessage:
+    async def barrier(self, *, may_end: bool = False) -> ReceivedMessage:
         """Wait until the peer has read everything that was sent so far, proved by its response to a new request."""
         id_ = self.start_request(*self.barrier_request)
         self.barriers.add(id_)
-        return await self.response(id_, "a later request")
+        return await self.response(id_, "a later request", may_end=may_end)
 
     # Receiving
 

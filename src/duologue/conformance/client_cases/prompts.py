@@ -100,7 +100,7 @@ def _failing(error: Json) -> Prepare:
 async def is_alive_or_ended(run: ClientCaseRun, peer: RawPeer) -> bool:
     """Return True if the client answers a request, or ends; it may do either after a failure, but not hang."""
     try:
-        await peer.barrier()
+        await peer.barrier(may_end=True)
     except PeerFailed:
         return peer.ended.is_set() or await run.ended(peer)
     return True

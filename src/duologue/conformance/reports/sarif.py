@@ -56,7 +56,8 @@ def _rule(row: ReportedRule) -> Json:
 def _result(row: ReportedRule) -> Json:
     more = [f"{row.more_findings:,} more"] if row.more_findings else []
     text = "\n".join([*(f"{each.message} (case {each.case})" for each in row.findings), *more])
-    cases = [{"fullyQualifiedName": f"v{row.version}/{each.case}", "kind": "function"} for each in row.findings]
+    names = dict.fromkeys(each.case for each in row.findings)  # each location once, as the format demands
+    cases = [{"fullyQualifiedName": f"v{row.version}/{name}", "kind": "function"} for name in names]
     location = {"artifactLocation": {"uri": REPORTED_FILE}, "region": {"startLine": 1}}
     result: Json = {
         "ruleId": _id(row),
