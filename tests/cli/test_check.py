@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -142,3 +144,21 @@ def test_rules_are_listed_with_the_names_that_can_be_selected(tmp_path: Path) ->
 
     assert ended.returncode == 2
     assert "there is no rule 'parse-eror'; did you mean 'parse-error'?; `duologue check rules` lists" in ended.stderr
+
+
+def test_a_person_gets_a_command_to_paste_and_reads_what_each_case_found(tmp_path: Path) -> None:
+    with terminal(tmp_path, "check", "client", "--only", "13,15", "--protocol", "1") as shown:
+        shown.until("Ctrl-C ends the check:\n")
+        shown.until("/agent\n")
+        [agent] = re.findall(r"^/.*/agent$", shown.text, re.MULTILINE)
+        for case in (
+            "one-turn: nothing to judge",
+            "unknown-messages: rules kept: 1",
+            "malformed-params: rule 15 FAIL: ",
+        ):
+            shown.until("start the agent, or open a new conversation with it")
+            command = [sys.executable, str(EXAMPLES / "plain_client.py"), "hello", agent]
+            subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+            shown.until(f"duologue check: {case}")
+        shown.until("1 broken rules of level MUST")
+        assert shown.wait() == 1

@@ -56,6 +56,15 @@ class CheckProgress:
         self.clear()
         self._out.write(f"duologue check: {text}\n")
 
+    def report(self, result: CaseResult) -> None:
+        """Print what a case found, for a person who uses the client meanwhile."""
+        failed = [each for each in result.judgements if each.verdict is RuleVerdict.FAIL]
+        for each in failed:
+            self.say(f"{result.case}: rule {each.rule} FAIL: {escape_line(each.message)}")
+        passed = {each.rule for each in result.judgements if each.verdict is RuleVerdict.PASS}
+        if not failed:
+            self.say(f"{result.case}: {f'rules kept: {len(passed)}' if passed else 'nothing to judge'}")
+
     def show(self, result: CaseResult) -> None:
         """Count a case that has ended."""
         self._count += 1

@@ -74,7 +74,7 @@ def check_client(arguments: argparse.Namespace) -> int:
             url=arguments.url,
             limit=arguments.timeout or SECONDS,
             jobs=arguments.jobs,
-            on_case=progress.show,
+            on_case=progress.show if command else progress.report,
             on_address=lambda endpoint: _show_address(endpoint, progress),
         )
         return asyncio.run(check.run() if command else _until_interrupted(check))
