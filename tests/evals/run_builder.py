@@ -125,6 +125,8 @@ def _result(key: TrialKey, letter: str, output: str, text: str, cost: float | No
         stop_reasons=["end_turn"],
         output=output,
         metrics=TrialMetrics(seconds=2.0, prompts=1, tool_calls={"edit": 1}, usage=usage),
+        writes=[f"HOME/{text}"],
+        left_processes=[f"sleep {text}"],
     )
 
 

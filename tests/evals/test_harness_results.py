@@ -13,6 +13,7 @@ from duologue.evals.report.balance import analyze_balance
 from duologue.evals.report.eval_report import make_report
 from duologue.evals.report.harness_results import read_harness_lines, read_harness_run
 from duologue.evals.report.harness_summaries import summarize_lines, summary_markdown
+from duologue.evals.report.phrases import facts
 from duologue.evals.suite.case import Case
 from duologue.evals.suite.grader_specs import TextGrader
 from tests.evals.hostile_texts import HOSTILE
@@ -65,6 +66,8 @@ def test_trials_of_the_harness_get_the_unbiased_values(tmp_path: Path) -> None:
     assert (values["pass@1"], values["pass@5"], values["pass^5"]) == (0.2, 1.0, 0.0)
     assert report.agents[0].seconds is not None
     assert report.agents[0].seconds.mean == 1.5
+    assert facts(report.runs[0]) == f"trials: 1 case, 5 trials of each, {tmp_path}/trials.jsonl"
+    assert not any("watched" in note for note in report.notes)
 
 
 def test_captures_without_a_grade_are_missing(tmp_path: Path) -> None:

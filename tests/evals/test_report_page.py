@@ -6,10 +6,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from duologue.evals.report.eval_report import EvalReport, make_report
 from duologue.evals.report.page import document
 from duologue.evals.report.page.document import to_html
+from duologue.evals.report.page.trial_details import trial_details
 from duologue.evals.report.run_summary import read_run
 from tests.evals.hostile_texts import HOSTILE, HUGE
 from tests.evals.run_builder import build_run
@@ -140,6 +142,19 @@ def test_steps_changes_and_messages_of_a_trial_are_on_the_page(tmp_path: Path) -
     assert "right hello" in texts
     assert "+hello" in texts
     assert '"method":"initialize"' in texts
+    assert "HOME/hello" in texts
+    assert "sleep hello" in texts
+
+
+def test_the_names_of_many_files_are_cut(tmp_path: Path) -> None:
+    report = report_of(tmp_path)
+    trial = next(iter(report.trials()))
+    many = structs.replace(trial, writes=[f"HOME/{number}" for number in range(1_000)])
+    shown = "".join(trial_details("x", many, tmp_path / "run", 60_000))
+
+    assert "HOME/49</pre>" in shown
+    assert "HOME/50" not in shown
+    assert "950 more are in result.json" in shown
 
 
 def test_huge_records_do_not_make_a_huge_page(tmp_path: Path) -> None:

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
+from msgspec import structs
 
 from duologue.evals.exceptions import EvalError, RecordError
+from duologue.evals.record.manifest import WorkspaceBase
+from duologue.evals.record.run_directory import RunDirectory
 from duologue.evals.report.eval_report import make_report, metrics_of
 from duologue.evals.report.harness_results import read_harness_run
 from duologue.evals.report.markdown import comparison_to_markdown, to_markdown
@@ -134,6 +137,22 @@ def test_a_run_without_its_suite_is_reported_with_a_note(tmp_path: Path) -> None
     (path / "suite.json").unlink()
 
     assert "tags, families and quarantine are not known" in read_run(path).notes[0]
+
+
+def test_a_report_says_of_how_many_trials_only_some_writes_are_known(tmp_path: Path) -> None:
+    path = build_run(tmp_path, {"one": {"a": "PPF"}})
+    first, second, _ = RunDirectory.open(path).records()
+    confined = structs.replace(first.manifest(), workspace=WorkspaceBase(sandbox="bwrap", is_watched=True))
+    first.write_manifest(confined)
+    second.manifest_file.write_text("{")
+    report = make_report([read_run(path)])
+
+    assert [trial.is_watched for trial in report.trials()] == [True, None, False]
+    (note,) = (note for note in report.notes if "watched" in note)
+    assert note == (
+        "one: 1 of 2 trials were not confined: of what they wrote outside of the workspace, only files in HOME and "
+        "TMPDIR are listed, and nothing else was watched"
+    )
 
 
 def test_a_directory_without_a_run_is_refused_with_a_sentence(tmp_path: Path) -> None:

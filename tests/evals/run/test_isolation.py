@@ -130,15 +130,15 @@ async def test_a_named_variable_reaches_the_agent_and_is_recorded_nowhere(
 ) -> None:
     secret = "quite-plain-words-4711"
     monkeypatch.setenv("PLAIN_NAME", secret)
-    text = case(
-        "env PLAIN_NAME", "write leak.txt value=$PLAIN_NAME", more='graders = [{ type = "file", path = "leak.txt" }]'
-    )
+    steps = ("env PLAIN_NAME", "write leak.txt value=$PLAIN_NAME", "write $HOME/$PLAIN_NAME x")
+    text = case(*steps, more='graders = [{ type = "file", path = "leak.txt" }]')
     record = await record_of(tmp_path, text, options={"env": ("PLAIN_NAME",)})
 
     assert record.manifest().env == ["PLAIN_NAME"]
     found = [path for path in record.directory.rglob("*") if path.is_file() and secret in path.read_text()]
     assert found == []
     assert "value=" in record.patch()
+    assert len(record.result().writes) == 1
 
 
 async def test_a_secret_that_is_said_in_pieces_is_in_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,6 +172,17 @@ async def test_a_credential_file_is_copied_read_only_and_recorded_nowhere(tmp_pa
     assert record.manifest().credentials == [".codex/auth.json"]
     assert secret not in "".join(path.read_text() for path in record.directory.rglob("*") if path.is_file())
     assert "HOME/.codex/auth.json" not in record.result().writes
+
+
+async def test_a_credential_file_that_the_agent_wrote_again_is_listed(tmp_path: Path) -> None:
+    source = tmp_path / "auth.json"
+    source.write_text("{}")
+    steps = case("shell cd $CODEX_HOME; echo '{ }' >new; mv -f new auth.json", "say x")
+    options = {"credentials": (CredentialFile(source, ".codex/auth.json"), CredentialFile(source, ".other"))}
+    record = await record_of(tmp_path, steps, options=options)
+
+    assert record.result().writes == ["HOME/.codex/auth.json"]
+    assert source.read_text() == "{}"
 
 
 @pytest.mark.parametrize(

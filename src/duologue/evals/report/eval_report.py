@@ -299,9 +299,16 @@ def notes_of_runs(runs: Sequence[RunSummary]) -> list[str]:
 
 
 def _notes_of_agent(agent: AgentRow, metric: str) -> list[str]:
-    """Return which estimates are over fewer cases, and whether an interval is too narrow."""
+    """Return which estimates are over fewer cases, whether an interval is too narrow, and what was not watched."""
     chosen = agent.estimate_of(metric)
     notes = [f"{agent.label}: {chosen.note}"] if chosen and chosen.note else []
+    unwatched = sum(trial.is_watched is False for trial in agent.trials())
+    if unwatched:
+        known = sum(trial.is_watched is not None for trial in agent.trials())
+        notes.append(
+            f"{agent.label}: {unwatched} of {known} trials were not confined: of what they wrote outside of the "
+            "workspace, only files in HOME and TMPDIR are listed, and nothing else was watched"
+        )
     by_cases: dict[tuple[str, ...], list[Estimate]] = {}
     for each in agent.estimates:
         by_cases.setdefault(each.left_out, []).append(each)

@@ -78,11 +78,10 @@ def missing_line(label: str, trial: TrialSummary) -> str:
 
 
 def facts(run: RunFacts) -> str:
-    """Return a run in one line."""
-    return (
-        f"{run.suite}: {count(run.cases, 'case')}, {count(run.trials, 'trial')} of each, {run.started}, "
-        f"suite {run.suite_digest[:12]}, {run.path}"
-    )
+    """Return a run in one line; results of acp-harness have no time and no digest."""
+    digest = f"suite {run.suite_digest[:12]}" if run.suite_digest else ""
+    words = (count(run.cases, "case"), f"{count(run.trials, 'trial')} of each", run.started, digest, run.path)
+    return f"{run.suite}: {', '.join(filter(None, words))}"
 
 
 def level(report: EvalReport) -> str:

@@ -11,6 +11,7 @@ from duologue.evals.record.key import TrialKey
 from duologue.evals.record.outcomes import OutcomeKind
 from duologue.evals.record.result import Grade, TrialMetrics, final_outcome
 from duologue.evals.record.run_directory import RunDirectory
+from duologue.evals.record.trial_record import TrialRecord
 
 MissingReason: TypeAlias = OutcomeKind | Literal["not_run", "record_damaged", "not_graded", "no_graders"]
 """Why a trial does not count: the kind of its outcome, or what its record lacks."""
@@ -42,6 +43,9 @@ class TrialSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
         stop_reasons: Stop reason of each turn.
         metrics: Its figures.
         grades: The output of each grader.
+        writes: Files that were written outside of the workspace, as far as they are known.
+        left_processes: Command lines of processes that were left behind; they were ended.
+        is_watched: No other file outside of the workspace can have been written; None if that is not known.
         directory: Directory of its record, relative to the run; empty if there is none.
     """
 
@@ -59,6 +63,9 @@ class TrialSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop_reasons: list[str] = []
     metrics: TrialMetrics = TrialMetrics()
     grades: list[Grade] = []
+    writes: list[str] = []
+    left_processes: list[str] = []
+    is_watched: bool | None = None
     directory: str = ""
 
 
@@ -99,5 +106,15 @@ def read_trial(run: RunDirectory, key: TrialKey) -> TrialSummary:
         stop_reasons=result.stop_reasons,
         metrics=result.metrics,
         grades=[] if grades is None else grades.grades,
+        writes=result.writes,
+        left_processes=result.left_processes,
+        is_watched=_is_watched(record),
         directory=str(record.directory.relative_to(run.path)),
     )
+
+
+def _is_watched(record: TrialRecord) -> bool | None:
+    try:
+        return record.manifest().workspace.is_watched
+    except RecordError:  # the result counts all the same
+        return None

@@ -55,7 +55,7 @@ class Scratch:
         self.runtime = root / "runtime"
         self.repository = root / "base.git"
         self.report = root / "processes"
-        self._known: set[Path] = set()
+        self._known: dict[Path, tuple[int, ...]] = {}
 
     @classmethod
     def create(cls, attempt: Path) -> Scratch:
@@ -95,12 +95,12 @@ class Scratch:
         return {name: str(path) for name, path in directories.items()}
 
     def note_files(self) -> None:
-        """Note the files that are there now: only what is written later is listed."""
-        self._known = {path for _, path in self._files()}
+        """Note the files that are there now: only what is written or replaced later is listed."""
+        self._known = {path: _state(path) for _, path in self._files()}
 
     def writes(self) -> list[str]:
         """Return the files in HOME and in the temporary directories that the agent wrote."""
-        found = sorted(name for name, path in self._files() if path not in self._known)
+        found = sorted(name for name, path in self._files() if self._known.get(path) != _state(path))
         more = len(found) - MOST_WRITES
         return [*found[:MOST_WRITES], *([f"and {more:,} more"] if more > 0 else [])]
 
@@ -124,6 +124,15 @@ class Scratch:
                     # A name may have bytes that are not UTF-8; JSON cannot have them.
                     shown = os.fsencode(path.relative_to(directory)).decode("utf-8", "backslashreplace")
                     yield f"{label}/{shown}", path
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """Return what changes when a file is written or replaced."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def remove_linked(attempt: Path) -> None:

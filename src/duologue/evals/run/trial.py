@@ -303,7 +303,7 @@ class TrialRun:
             stop_reasons=[] if conversation is None else conversation.stop_reasons,
             output="" if conversation is None else credentials.removed_from(conversation.output),
             metrics=metrics,
-            writes=scratch.writes(),
+            writes=[credentials.removed_from(name) for name in scratch.writes()],
             left_processes=[credentials.removed_from(line) for line in scratch.left_processes()],
         )
 

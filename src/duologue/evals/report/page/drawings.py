@@ -86,13 +86,14 @@ def _point(
             f'<line class="limits" x1="{x:.1f}" y1="{_y(interval.low):.1f}" x2="{x:.1f}" y2="{_y(interval.high):.1f}"/>'
         )
     parts.append(f'<circle class="point" cx="{x:.1f}" cy="{y:.1f}" r="5"/>')
+    # The front comes from the lower left and goes on to the upper right, so that the other two sides are free.
+    is_right = x > WIDTH * 0.75
+    is_above = is_right or y + 16 > HEIGHT - BOTTOM
+    anchor, offset, at = "end" if is_right else "start", -9 if is_right else 9, y - 8 if is_above else y + 16
     # A label that would cover another one goes below it.
-    at = y - 8
     while any(abs(at - other) < 14 and abs(x - x_other) < 150 for x_other, other in taken):
         at += 15
     taken.append((x, at))
-    is_right = x > WIDTH * 0.75
-    anchor, offset = ("end", -9) if is_right else ("start", 9)
     text = html_text(escape_line(label, MOST_LABEL))
     return [*parts, f'<text x="{x + offset:.1f}" y="{at:.1f}" text-anchor="{anchor}">{text}</text>']
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -24,6 +24,9 @@ MOST_FRAME_CHARACTERS = 1000
 MOST_REASON_CHARACTERS = 2000
 MOST_GRADES = 50
 """Graders of a trial that are shown."""
+MOST_NAMES = 50
+"""Files and processes of a trial that are shown."""
+MOST_NAME_CHARACTERS = 200
 
 
 def trial_details(anchor: str, trial: TrialSummary, run: Path, most: int) -> list[str]:
@@ -54,6 +57,8 @@ def trial_details(anchor: str, trial: TrialSummary, run: Path, most: int) -> lis
         parts += _section("Steps", _steps(record, most // 2))
         parts += _section("Changes", _patch(record, most // 4))
         parts += _section("Messages on the wire", _wire(record, most // 4))
+        parts += _section("Files written outside of the workspace", _names(trial.writes))
+        parts += _section("Processes left behind, and ended", _names(trial.left_processes))
         parts.append(f'<p class="dim facts">Record: <code>{html_text(str(record.directory))}</code></p>')
     return [*parts, "</div></details>"]
 
@@ -87,6 +92,16 @@ def _grade(grade: Grade) -> str:
 
 def _section(title: str, content: list[str]) -> list[str]:
     return [f"<details><summary>{title}</summary>", *content, "</details>"] if content else []
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    shown = [_cut(name, MOST_NAME_CHARACTERS) for name in names[:MOST_NAMES]]
+    more = len(names) - len(shown)
+    rest = [f'<p class="dim">{more:,} more are in result.json of the record.</p>'] if more else []
+    listed = "\n".join(shown)
+    return [f"<pre>{listed}</pre>", *rest]
 
 
 def _steps(record: TrialRecord, most: int) -> list[str]:
