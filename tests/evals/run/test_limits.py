@@ -80,8 +80,9 @@ async def test_a_limit_of_time_stops_further_trials(tmp_path: Path) -> None:
 
 
 async def test_an_agent_that_cannot_be_started_is_an_error_before_the_first_trial(tmp_path: Path) -> None:
-    with pytest.raises(EvalError, match="the agent 'absent' cannot be started: no command 'no-such-program'"):
-        await run_cases(tmp_path, GREET, agents={"absent": "no-such-program --acp"})
+    with pytest.raises(EvalError, match="the agent 'absent' cannot be started: no command 'no-such-program'") as caught:
+        await run_cases(tmp_path, GREET, agents={"absent": "no-such-program --acp"}, options={"sandbox": "auto"})
+    assert "sandbox" not in str(caught.value), "nothing was started, so that nothing was confined"
     assert not (tmp_path / "run").exists()
 
 

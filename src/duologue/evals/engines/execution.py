@@ -89,8 +89,7 @@ class TaskExecution:
         try:
             identity = await look(task, credentials, sandbox == "bwrap")
         except (DuologueError, OSError) as error:
-            hint = bubblewrap.hint() if sandbox == "bwrap" and task.agent.is_local else ""
-            why = credentials.removed_from(f"the agent {task.agent.label!r} cannot be started: {error}{hint}")
+            why = credentials.removed_from(f"the agent {task.agent.label!r} cannot be started: {error}")
             return ProbeReport(label=task.agent.label, sandbox=sandbox, error=why)
         return ProbeReport(label=task.agent.label, sandbox=sandbox, identity=identity)
 
@@ -104,6 +103,7 @@ class TaskExecution:
     async def _started(self, task: ProbeTask, credentials: Credentials, is_confined: bool) -> AgentIdentity:
         """Start an agent in an empty directory; return what it says of itself."""
         agent, options = task.agent, task.options
+        target: TrialTarget | None = None
         with tempfile.TemporaryDirectory(prefix="duologue-probe-", ignore_cleanup_errors=True) as folder:
             scratch = await finish(Scratch.create, Path(folder))
             try:
@@ -120,6 +120,10 @@ class TaskExecution:
                     target, startup_timeout=PROBE_SECONDS, protocol_versions=options.protocol_versions, unstable=True
                 ) as connected:
                     return identity_of(agent, target, connected)
+            except (DuologueError, OSError) as error:
+                if is_confined and target is not None and target.transport is not None:
+                    raise EvalError(f"{error}{bubblewrap.hint()}") from error
+                raise
             finally:
                 await finish(scratch.remove)
 
