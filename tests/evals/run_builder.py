@@ -114,7 +114,9 @@ def _write_trial(run: RunDirectory, key: TrialKey, case: Case, letter: str, text
 
 
 def _result(key: TrialKey, letter: str, output: str, text: str, cost: float | None) -> TrialResult:
-    usage = SessionUsage() if cost is None else SessionUsage(total=1000, cost=cost, currency="USD")
+    usage = SessionUsage()
+    if cost is not None:
+        usage = SessionUsage(total=1000, provenance="reported_per_turn", cost=cost, currency="USD")
     outcome = TrialOutcome(kind="completed", reason="end_turn")
     if letter == "C":
         outcome = TrialOutcome(kind="agent_crashed", reason="ConnectionLost", detail=text)

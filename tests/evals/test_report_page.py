@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from duologue.evals.record.result import TrialMetrics
 from duologue.evals.report.eval_report import EvalReport, make_report
 from duologue.evals.report.page import document
 from duologue.evals.report.page.document import to_html
 from duologue.evals.report.page.trial_details import trial_details
 from duologue.evals.report.run_summary import read_run
+from duologue.evals.report.trial_summary import TrialSummary
+from duologue.usage.amounts import SessionUsage
 from tests.evals.hostile_texts import HOSTILE, HUGE
 from tests.evals.run_builder import build_run
 
@@ -144,6 +147,27 @@ def test_steps_changes_and_messages_of_a_trial_are_on_the_page(tmp_path: Path) -
     assert '"method":"initialize"' in texts
     assert "HOME/hello" in texts
     assert "sleep hello" in texts
+
+
+def test_the_figures_of_a_trial_say_what_was_reported_and_how(tmp_path: Path) -> None:
+    usage = SessionUsage(total=5_000, provenance="cumulative", cost=0.1, currency="USD")
+    figures = TrialMetrics(
+        prompts=2, first_update=0.25, tool_seconds=1.5, permission_seconds=3, tool_calls={"read": 4, "edit": 2},
+        failed_tool_calls=1, repeated_tool_calls=2, permissions_asked=3, permissions_denied=1, context_peak=90_000,
+        compactions=1, usage=usage,
+    )  # fmt: skip
+    trial = TrialSummary(case="a", agent="one", trial=1, passed=True, metrics=figures)
+    shown = "".join(trial_details("x", trial, tmp_path, 60_000))
+    silent = structs.replace(trial, metrics=TrialMetrics(prompts=1))
+    without = "".join(trial_details("x", silent, tmp_path, 60_000))
+
+    assert (
+        "first update after 0.25 s, 1.5 s in tools, 3 s waiting for permission, tool calls: edit 2, read 4, "
+        "1 of them failed, 2 repeated, 3 permission requests, 1 denied, tokens cumulative, cost cumulative, "
+        "context peak 90,000 tokens, 1 compaction"
+    ) in shown
+    assert "no update, 0 s in tools" in without
+    assert "no tool calls, tokens not reported, cost not reported" in without
 
 
 def test_the_names_of_many_files_are_cut(tmp_path: Path) -> None:

@@ -47,6 +47,13 @@ def trial_rows(runs: Sequence[RunSummary]) -> Iterator[dict[str, Any]]:
                     "family": case.family,
                     "quarantine": case.quarantine,
                     "directory": trial.directory,
+                    "first_update": metrics.first_update,
+                    "tool_seconds": metrics.tool_seconds,
+                    "permission_seconds": metrics.permission_seconds,
+                    "repeated_tool_calls": metrics.repeated_tool_calls,
+                    "context_peak": metrics.context_peak,
+                    "compactions": metrics.compactions,
+                    "tokens_provenance": usage.provenance,
                 }
 
 

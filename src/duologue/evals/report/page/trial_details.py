@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from duologue.evals.exceptions import RecordError
-from duologue.evals.record.result import Grade
+from duologue.evals.record.result import Grade, TrialMetrics
 from duologue.evals.record.trajectory import TrajectoryStep
 from duologue.evals.record.trial_record import TrialRecord
 from duologue.evals.record.versioned_file import read_beginning
@@ -18,12 +18,21 @@ from duologue.evals.report.trial_summary import TrialSummary
 from duologue.markup import html_text
 from duologue.recording.format import Entry
 from duologue.recording.reader import RecordingReader
+from duologue.usage.amounts import Provenance
 
 MOST_STEP_CHARACTERS = 2000
 MOST_FRAME_CHARACTERS = 1000
 MOST_REASON_CHARACTERS = 2000
 MOST_GRADES = 50
 """Graders of a trial that are shown."""
+PROVENANCE: dict[Provenance, str] = {
+    "reported_per_turn": "per turn",
+    "cumulative": "cumulative",
+    "derived": "derived from others",
+    "partial": "partial: a lower bound",
+    "undecided": "undecided: per turn or cumulative",
+    "not_reported": "not reported",
+}
 MOST_NAMES = 50
 """Files and processes of a trial that are shown."""
 MOST_NAME_CHARACTERS = 200
@@ -51,6 +60,8 @@ def trial_details(anchor: str, trial: TrialSummary, run: Path, most: int) -> lis
         parts.append(f'<p class="mixed">{html_text(f"{trial.missing}: the trial {_because(trial)}")}</p>')
     if trial.detail:
         parts.append(f"<pre>{_cut(trial.detail, MOST_REASON_CHARACTERS)}</pre>")
+    if measures := ", ".join(filter(None, _measures(trial.metrics))):
+        parts.append(f'<p class="facts">{_cut(measures, MOST_REASON_CHARACTERS)}</p>')
     parts += [_grade(grade) for grade in trial.grades[:MOST_GRADES]]
     if trial.directory and most > 0:
         record = TrialRecord(run / trial.directory)
@@ -76,6 +87,28 @@ def _figures(trial: TrialSummary) -> list[str]:
         phrases.count(calls, "tool call") if calls else "",
         metrics.usage.text,
         phrases.count(trial.attempts, "attempt") if trial.attempts > 1 else "",
+    ]
+
+
+def _measures(metrics: TrialMetrics) -> list[str]:
+    """Return the figures of a trial that ran, those that the agent did not report included."""
+    if not metrics.prompts:
+        return []
+    kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(metrics.tool_calls.items()))
+    failed, repeated, compactions = metrics.failed_tool_calls, metrics.repeated_tool_calls, metrics.compactions
+    asked, denied = metrics.permissions_asked, metrics.permissions_denied
+    return [
+        f"first update after {metrics.first_update:.3g} s" if metrics.first_update is not None else "no update",
+        f"{metrics.tool_seconds:.3g} s in tools",
+        f"{metrics.permission_seconds:.3g} s waiting for permission",
+        f"tool calls: {kinds}" if kinds else "no tool calls",
+        f"{failed} of them failed" if failed else "",
+        f"{repeated} repeated" if repeated else "",
+        f"{phrases.count(asked, 'permission request')}, {denied} denied" if asked else "",
+        f"tokens {PROVENANCE[metrics.usage.provenance]}",
+        "cost cumulative" if metrics.usage.cost is not None else "cost not reported",
+        f"context peak {metrics.context_peak:,} tokens" if metrics.context_peak is not None else "",
+        phrases.count(compactions, "compaction") if compactions else "",
     ]
 
 
