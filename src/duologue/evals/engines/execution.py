@@ -7,7 +7,6 @@ from pathlib import Path
 
 from msgspec import structs
 
-from duologue.client.connect import connect
 from duologue.client.target import AgentTarget
 from duologue.errors import DuologueError
 from duologue.evals.engines.task import AttemptReport, ProbeReport, ProbeTask, Report, Task, TrialTask
@@ -19,8 +18,9 @@ from duologue.evals.run.credentials import Credentials
 from duologue.evals.run.identity import identity_of
 from duologue.evals.run.options import TrialOptions
 from duologue.evals.run.scratch import Scratch, finish
-from duologue.evals.run.targets import TrialTarget
+from duologue.evals.run.targets import TrialTarget, find_named
 from duologue.evals.run.trial import TrialPlan, TrialRun, grade_attempt
+from duologue.named_agents import connect
 
 PROBE_SECONDS = 60.0
 """Time for an agent to start before the first trial; packages may have to be downloaded."""
@@ -84,9 +84,12 @@ class TaskExecution:
     async def _probe(self, task: ProbeTask) -> ProbeReport:
         sandbox = sandbox_of(task)
         credentials = self._credentials_of(task.options)
-        credentials.with_names(task.env)
+        credentials.extended(task.env)
         look = self._started if task.is_started else self._found
         try:
+            # A name is looked up where the agent is started: another machine has another configuration.
+            task = structs.replace(task, agent=await find_named(task.agent))
+            credentials = credentials.extended(configured=task.agent.env)
             identity = await look(task, credentials, sandbox == "bwrap")
         except (DuologueError, OSError) as error:
             why = credentials.removed_from(f"the agent {task.agent.label!r} cannot be started: {error}")

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from duologue.client.connect import connect
 from duologue.errors import DuologueError
 from duologue.evals.exceptions import GraderError
 from duologue.evals.graders.interface import GraderInput, GradingContext
 from duologue.evals.graders.programs import run_host
 from duologue.evals.record.result import GraderOutput
 from duologue.evals.suite.grader_specs import JudgeGrader
+from duologue.named_agents import connect
 
 MOST_SHOWN = 20_000
 """Characters of each part of a trial that a judge reads."""

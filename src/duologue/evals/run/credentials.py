@@ -68,14 +68,22 @@ class Credentials:
     Args:
         names: Names of environment variables.
         files: Files to copy.
+        configured: Variables that the configuration of the agent has; the values of those whose names say secret are
+            removed.
 
     Raises:
         EvalError: A variable is not set, or a file cannot be read.
     """
 
-    def __init__(self, names: Iterable[str] = (), files: Sequence[CredentialFile] = ()) -> None:
+    def __init__(
+        self,
+        names: Iterable[str] = (),
+        files: Sequence[CredentialFile] = (),
+        configured: Mapping[str, str] | None = None,
+    ) -> None:
         self.names = list(dict.fromkeys(names))
         self.files = list(files)
+        self._configured = dict(configured or {})
         missing = [name for name in self.names if name not in os.environ]
         if missing:
             raise EvalError(
@@ -83,7 +91,7 @@ class Credentials:
                 "set it, or leave its name out"
             )
         values = (value for value in self.environment().values() if len(value) >= SHORTEST_SECRET)
-        secrets = {part for value in values for part in _parts(value)}
+        secrets = {part for value in [*values, *environment_secrets(self._configured)] for part in _parts(value)}
         for file in self.files:
             secrets |= set(_texts_of(read_bounded(file.source, MOST_CREDENTIAL_BYTES)))
         self._secrets = sorted(secrets, key=len, reverse=True)
@@ -93,10 +101,17 @@ class Credentials:
         """Return the variables with their values."""
         return {name: os.environ[name] for name in self.names if name in os.environ}
 
-    def with_names(self, names: Iterable[str]) -> Credentials:
-        """Return the same with further variables."""
+    def extended(self, names: Iterable[str] = (), configured: Mapping[str, str] | None = None) -> Credentials:
+        """Return the same with further variables, and with those that the configuration of an agent has."""
         more = [name for name in names if name not in self.names]
-        return Credentials([*self.names, *more], self.files) if more else self
+        if not more and not configured:
+            return self
+        return Credentials([*self.names, *more], self.files, {**self._configured, **(configured or {})})
+
+    @property
+    def all_names(self) -> list[str]:
+        """Names of the variables that the agent gets, those of its configuration included."""
+        return list(dict.fromkeys([*self.names, *self._configured]))
 
     @property
     def patterns(self) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from duologue.client.connect import connect
 from duologue.client.session import ClientSession
 from duologue.errors import DuologueError
 from duologue.evals.exceptions import EvalError
 from duologue.evals.run.targets import TrialTarget
 from duologue.evals.suite.case import SimulatedUser
+from duologue.named_agents import connect
 from duologue.recording.recorder import Recorder
 from duologue.usage.amounts import SessionUsage
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shlex
@@ -10,10 +11,11 @@ from pathlib import Path
 from typing import Unpack, cast
 from urllib.parse import urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from duologue.client.target import BUILTIN, AgentTarget, Target, TargetOptions, is_name
 from duologue.evals.exceptions import EvalError
+from duologue.named_agents import resolve_name
 from duologue.transports.base import Transport
 from duologue.transports.process.command import check_program, program_name, reaped
 from duologue.transports.process.environment import OWNER, safe
@@ -37,6 +39,12 @@ class EvalAgent(Struct, frozen=True, kw_only=True):
     label: str
     target: Target
     source: str = ""
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Variables that the configuration has for it."""
+        target = self.target
+        return dict(target.get("env") or {}) if isinstance(target, Mapping) and not is_url(target) else {}
 
     @property
     def is_local(self) -> bool:
@@ -74,6 +82,18 @@ def eval_agents(given: Iterable[str | EvalAgent] | Mapping[str, Target]) -> list
     if twice is not None:
         raise EvalError(f"two agents have the label {twice!r}: give each its own, as in one={twice}")
     return agents
+
+
+async def find_named(agent: EvalAgent) -> EvalAgent:
+    """Return an agent with the command or the URL that its name means; one that has no name is returned as it is.
+
+    Raises:
+        StartError: Nothing has that name, or the configuration or the lock file cannot be used.
+    """
+    if not is_name(agent.target):
+        return agent
+    # A large program takes a moment to read.
+    return structs.replace(agent, target=await asyncio.to_thread(resolve_name, str(agent.target), None))
 
 
 def parse_agent(text: str) -> EvalAgent:

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 
 from msgspec import Struct, structs
 
-from duologue.client.connect import connect
 from duologue.client.services.terminals import Terminals
 from duologue.client.services.workspace import Workspace
 from duologue.errors import DuologueError
@@ -31,10 +30,11 @@ from duologue.evals.run.options import TrialOptions
 from duologue.evals.run.replies import elicitation_handler, permissions_of
 from duologue.evals.run.scratch import Scratch, finish
 from duologue.evals.run.simulated_user import UserAgent, connected_user
-from duologue.evals.run.targets import EvalAgent, TrialTarget, parse_agent
+from duologue.evals.run.targets import EvalAgent, TrialTarget, find_named, parse_agent
 from duologue.evals.run.watched_trial import TrialWatch, WatchedTrial
 from duologue.evals.suite.case import Case
 from duologue.evals.suite.grader_specs import JudgeGrader, TextGrader, TrajectoryGrader
+from duologue.named_agents import connect
 from duologue.recording.recorder import Recorder
 from duologue.transports.process.command import reaped
 from duologue.usage.amounts import SessionUsage
@@ -98,7 +98,8 @@ class TrialRun:
         scratch: Scratch | None = None
         result = TrialResult(key=self._attempt.key, outcome=TrialOutcome(kind="unclassified"), attempts=self._number)
         try:
-            self._credentials = self._plan.credentials.with_names(self._case.env)
+            self._plan = structs.replace(self._plan, agent=await find_named(self._plan.agent))
+            self._credentials = self._plan.credentials.extended(self._case.env, self._plan.agent.env)
             scratch = await finish(Scratch.create, self._attempt.directory)
             result = structs.replace(result, outcome=await self._run_in(scratch))
             return await finish(self._complete, result, scratch)
@@ -211,12 +212,13 @@ class TrialRun:
         if simulated is None:
             return None
         file = self._attempt.directory / USER_FILE
+        agent = await find_named(parse_agent(simulated.agent))
+        self._credentials = self._credentials.extended(configured=agent.env)
         recorder = stack.enter_context(
             Recorder(file, patterns=self._credentials.patterns, env=self._credentials.environment())
         )
         # The agent must not see what the user knows, nor change it.
         own = await finish(scratch.create_below, "user")
-        agent = parse_agent(simulated.agent)
         await finish(self._credentials.copy_to, own.home)
         target = TrialTarget(
             agent.target,
@@ -277,7 +279,7 @@ class TrialRun:
             workspace=structs.replace(
                 self._checkout.base, sandbox="bwrap" if is_confined else "none", is_watched=is_confined
             ),
-            env=self._credentials.names,
+            env=self._credentials.all_names,
             credentials=[file.target for file in self._credentials.files],
             seed=self._seed,
             machine=this_machine(),
