@@ -126,10 +126,14 @@ def test_a_new_run_needs_an_empty_directory(tmp_path: Path) -> None:
 
 def test_a_terminal_shows_what_runs(tmp_path: Path) -> None:
     running = tmp_path / "running"
-    write_suite(tmp_path, PASSES, f'[[cases]]\nid = "slow"\nprompts = ["hang {running}"]\ntimeouts = {{ turn = 1 }}\n')
+    paid = '[[cases]]\nid = "paid"\nprompts = ["cost 0.25"]\n'
+    slow = f'[[cases]]\nid = "slow"\nprompts = ["hang {running}"]\ntimeouts = {{ turn = 3 }}\n'
+    write_suite(tmp_path, PASSES, paid, slow)
     arguments = ("eval", "run", "suite.toml", "--sandbox", "none", "--agent", f"it={AGENT}", "-o", "out")
     with terminal(tmp_path, *arguments) as screen:
         screen.until("1 passed")
+        screen.until("0.25 USD")
+        screen.until("left")
         screen.until("it slow 1")
         screen.until("pass@1")
         assert screen.wait() == 0
