@@ -125,6 +125,13 @@ def run_deadly(content: bytes) -> bytes:
     return run_stub(content)
 
 
+def run_unfit(content: bytes) -> bytes:
+    """Say that the agent cannot be started, by a name that is not that of a worker of the cluster."""
+    message = decode_message(content)
+    report = ProbeReport(label=message.agent.label, error="there is no agent")
+    return msgspec.json.encode(WorkerReply(worker="a process", report=msgspec.Raw(encode(report))))
+
+
 def run_late(content: bytes) -> bytes:
     """Carry out a message; the first attempts at one case do not end in time."""
     message = decode_message(content)

@@ -12,12 +12,13 @@ pytest.importorskip("distributed", reason="the extra dask is not installed")
 
 from duologue.evals.engines.dask_cluster import DaskEngine
 from duologue.evals.engines.interface import EngineError
+from duologue.evals.exceptions import EvalError
 from duologue.evals.record.trial_record import TrialRecord
 from duologue.evals.run.suite_run import run_suite
 from duologue.evals.run.watched_trial import TrialWatch
 from tests.evals.engines.dask_processes import DaskProcesses
 from tests.evals.engines.proof import compare, results_of, run_stubs, stub_suite
-from tests.evals.engines.stub import DEADLY, run_deadly, run_late, run_stub, run_wrong
+from tests.evals.engines.stub import DEADLY, run_deadly, run_late, run_stub, run_unfit, run_wrong
 
 WORKERS = 4
 TRIALS = 100
@@ -104,6 +105,19 @@ async def test_a_run_without_workers_ends_with_the_reason_and_is_continued_later
 
     assert end.is_complete
     assert len(results_of(run)) == 40
+
+
+@pytest.mark.fault("TRI-07")
+async def test_an_agent_that_cannot_be_started_is_an_error_also_if_the_same_worker_is_asked_again(
+    tmp_path: Path,
+) -> None:
+    with DaskProcesses(tmp_path, 1) as cluster:
+        engine = DaskEngine(cluster.address, function=run_unfit)
+
+        with pytest.raises(EvalError, match=r"there is no agent \(on the worker a process\)"):
+            await run_stubs(tmp_path, "run", engine, 4)
+
+    assert not (tmp_path / "run").exists()
 
 
 async def test_trials_of_a_cluster_cannot_be_watched(tmp_path: Path) -> None:

@@ -67,14 +67,17 @@ def end_idle() -> None:
 
 
 @pytest.mark.fault("TRI-04")
-def test_a_trial_that_is_carried_out_twice_has_one_result(tmp_path: Path) -> None:
-    task = trial_task(tmp_path)
+def test_a_trial_that_is_carried_out_twice_has_one_result_and_starts_its_agent_once(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    command = f"echo started >> {starts}; exec {python_agent('obedient_agent')}"
+    task = trial_task(tmp_path, target=["sh", "-c", command])
     first = json.loads(bytes(reply_to(task).report))
     second = json.loads(bytes(reply_to(task).report))
     end_idle()
 
     assert first["result"]["ended"] == second["result"]["ended"]
     assert len(list(task.run.records())) == 1
+    assert starts.read_text() == "started\n"
 
 
 @pytest.mark.fault("TRI-03")

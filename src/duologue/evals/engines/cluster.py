@@ -25,7 +25,7 @@ QUEUE_SECONDS = 3600.0
 MOST_CONNECTIONS = 20
 """How often a task survives that the connection is lost."""
 MOST_PROBES = 10
-"""Workers that look at an agent before the first trial, until one can start it."""
+"""Looks at an agent before the first trial, until a worker can start it; a cluster may choose the same one again."""
 UNFIT = frozenset({"CommandNotFound", "EvalError"})
 """Reasons of outcomes that are those of a worker without the agent, a variable or a file."""
 WATCH_SECONDS = 1.0
@@ -164,7 +164,7 @@ class ClusterEngine(Engine):
 
     async def _report_of(self, task: Task) -> Report:
         losses: list[str] = []
-        connections = 0
+        connections = looks = 0
         while len(losses) <= self.most_losses:
             generation = self._generation
             try:
@@ -183,7 +183,8 @@ class ClusterEngine(Engine):
             except EvalError as error:
                 return failure(task, type(error).__name__, str(error))
             else:
-                if not self._is_unfit(task, report):
+                looks += 1
+                if not self._is_unfit(task, report) or looks >= MOST_PROBES:
                     return report
         lost = failure(task, "WorkerLost", f"{len(losses)} workers were lost with it: {losses[-1]}")
         # What kills its workers is not tried on all of them.
@@ -202,7 +203,7 @@ class ClusterEngine(Engine):
         if report.worker not in unfit:
             unfit.add(report.worker)
             self.notice(f"the worker {report.worker} cannot start {task.agent.label}; others are tried first")
-        return isinstance(task, ProbeTask) and not unfit.issuperset(self._workers) and len(unfit) < MOST_PROBES
+        return isinstance(task, ProbeTask) and not unfit.issuperset(self._workers)
 
     async def _submitted(self, task: Task) -> Report:
         """Submit a task once; return its report.
