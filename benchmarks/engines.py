@@ -122,7 +122,7 @@ def measure_dask(folder: Path) -> Figures:
 def measure_ray() -> Figures:
     """Measure a Ray cluster, in an environment that has Ray."""
     with RayProcesses(ray_python(), WORKERS) as cluster:
-        command = [cluster.python, "-m", "benchmarks.engines", "--ray", cluster.address]
+        command = cluster.command("-m", "benchmarks.engines", "--ray", cluster.address)
         ended = subprocess.run(
             command, cwd=ROOT, env=cluster.environment, stdout=subprocess.PIPE, text=True, check=True, timeout=3600
         )

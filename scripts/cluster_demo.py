@@ -48,7 +48,7 @@ def dask(folder: Path) -> int:
             for command in (scheduler, worker):
                 show([*command, "&"])
                 started.append(subprocess.Popen(command, stdout=log, stderr=log))
-            return evaluate(sys.executable, f"dask://{address}", folder)
+            return evaluate([sys.executable], f"dask://{address}", folder)
         finally:
             for process in reversed(started):
                 process.terminate()
@@ -59,20 +59,21 @@ def ray(folder: Path) -> int:
     """Run the suite on a head of Ray with two slots."""
     try:
         python = ray_python()
-    except Absent as reason:
+        processes = RayProcesses(python, WORKERS)
+    except (Absent, FileNotFoundError) as reason:
         print(f"Ray cannot be had here: {reason}")
         return 0
-    with RayProcesses(python, WORKERS) as cluster:
+    with processes as cluster:
         port = cluster.address.rpartition(":")[2]
         show(["ray", "start", "--head", "--ray-client-server-port", port, "--num-cpus", str(WORKERS)])
-        return evaluate(python, cluster.address, folder, cluster.environment)
+        return evaluate(cluster.command(), cluster.address, folder, cluster.environment)
 
 
-def evaluate(python: str, engine: str, folder: Path, env: Mapping[str, str] | None = None) -> int:
+def evaluate(python: Sequence[str], engine: str, folder: Path, env: Mapping[str, str] | None = None) -> int:
     """Run the suite with an engine; return the exit code."""
     words = ["eval", "run", SUITE, "-n", "5", "--engine", engine, "-o", str(folder / "run")]
     show(["duologue", *words])
-    ended = subprocess.run([python, "-m", "duologue", *words], cwd=ROOT, env=env or dict(os.environ), check=False)
+    ended = subprocess.run([*python, "-m", "duologue", *words], cwd=ROOT, env=env or dict(os.environ), check=False)
     print()
     return ended.returncode
 

@@ -40,13 +40,17 @@ def cluster() -> Iterator[RayProcesses]:
         python = ray_python()
     except Absent as reason:
         pytest.skip(str(reason))
-    with RayProcesses(python, WORKERS) as made:
+    try:
+        processes = RayProcesses(python, WORKERS)
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    with processes as made:
         yield made
 
 
 def prove(cluster: RayProcesses, folder: Path, trials: int, on_finished: Callable[[int], None]) -> dict[str, Any]:
     """Run the proof in an environment with Ray; call a function after each trial."""
-    command = [cluster.python, "-m", "tests.evals.engines.proof", cluster.address, str(folder), str(trials)]
+    command = cluster.command("-m", "tests.evals.engines.proof", cluster.address, str(folder), str(trials))
     last = "{}"
     errors = (folder / "errors").open("w+")
     with (
@@ -99,7 +103,7 @@ def test_a_run_of_real_agents_gives_the_results_of_a_local_one(tmp_path: Path, c
     cases = [f'[[cases]]\nid = "{word}"\nprompts = ["say {word}"]\ngraders = {graders}\n' for word in ("hello", "no")]
     suite = write_suite(tmp_path / "suite", *cases)
     words = ["--agent", f"it={python_agent('obedient_agent')}", "-n", "3", "--sandbox", "none", "--json"]
-    command = [cluster.python, "-m", "duologue", "eval", "run", str(suite), *words]
+    command = cluster.command("-m", "duologue", "eval", "run", str(suite), *words)
     for name, engine in (("local", "local"), ("run", cluster.address)):
         target = ["--engine", engine, "-o", str(tmp_path / name)]
         ended = subprocess.run(
@@ -120,7 +124,7 @@ def test_a_wrong_token_is_an_error_before_the_first_trial(tmp_path: Path, cluste
     wrong = tmp_path / "token"
     wrong.write_text("0" * 64)
     suite = write_suite(tmp_path / "suite", '[[cases]]\nid = "say"\nprompts = ["say hello"]\n')
-    command = [cluster.python, "-m", "duologue", "eval", "run", str(suite), "-o", str(tmp_path / "run")]
+    command = cluster.command("-m", "duologue", "eval", "run", str(suite), "-o", str(tmp_path / "run"))
     engine = ["--engine", cluster.address, "--engine-token", str(wrong), "--engine-timeout", "1s"]
     ended = subprocess.run(
         [*command, *engine], capture_output=True, text=True, env=cluster.environment, check=False, timeout=240

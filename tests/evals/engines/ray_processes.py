@@ -1,7 +1,12 @@
-"""A Ray cluster on loopback: a head with a token of its own, whose workers can be killed."""
+"""A Ray cluster on loopback: a head with a token of its own, whose workers can be killed.
+
+Ray listens on every address of the machine, whatever its options say. So it runs in a network of its own, which has loopback
+only, and so does every program that uses it: start those with `RayProcesses.command`.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -19,6 +24,8 @@ ROOT = Path(__file__).parents[3]
 MARK = "DUOLOGUE_TEST_CLUSTER"
 """Variable of the processes of a cluster, which those of its users do not have."""
 STARTED = "Ray runtime started"
+HOST = "127.0.0.2"
+"""An address of loopback that Ray keeps; 127.0.0.1 it replaces by one that other machines can reach."""
 
 
 class RayProcesses:
@@ -34,6 +41,7 @@ class RayProcesses:
     """
 
     def __init__(self, python: str, slots: int) -> None:
+        self._network = PrivateNetwork()
         self.python = python
         self._slots = slots
         # Sockets of Ray lie below it, and their paths must be short.
@@ -42,7 +50,7 @@ class RayProcesses:
         self._token.write_text(secrets.token_hex(32))
         self._token.chmod(0o600)
         self._port, self._client_port = free_port(), free_port()
-        self.address = f"ray://127.0.0.1:{self._client_port}"
+        self.address = f"ray://{HOST}:{self._client_port}"
         metadata = self.folder / "metadata"
         metadata.mkdir()
         found = Path(str(distribution("duologue").locate_file("."))).glob("duologue-*.dist-info")
@@ -65,7 +73,12 @@ class RayProcesses:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
+        self._network.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def command(self, *words: str) -> list[str]:
+        """Return the command that runs Python with these arguments in the cluster's environment and network."""
+        return [*self._network.prefix, self.python, *words]
 
     def start(self) -> None:
         """Start the head, which is the only node."""
@@ -73,7 +86,7 @@ class RayProcesses:
             "--port": self._port,
             "--ray-client-server-port": self._client_port,
             "--num-cpus": self._slots,
-            "--node-ip-address": "127.0.0.1",
+            "--node-ip-address": HOST,
             "--include-dashboard": "false",
             "--object-store-memory": 80_000_000,
             "--temp-dir": self.folder / "r",
@@ -84,7 +97,7 @@ class RayProcesses:
         words = [str(word) for pair in options.items() for word in pair]
         start = ["start", "--head", "--block", "--disable-usage-stats", *words]
         self._head = subprocess.Popen(
-            [self.python, "-m", "ray.scripts.scripts", *start],
+            self.command("-m", "ray.scripts.scripts", *start),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -131,8 +144,40 @@ class RayProcesses:
         return found
 
 
+class PrivateNetwork:
+    """A network that has loopback only, for the programs that are started with its prefix.
+
+    Attributes:
+        prefix: Words before a command, which let it run there.
+
+    Raises:
+        FileNotFoundError: Bubblewrap or nsenter is not installed.
+    """
+
+    def __init__(self) -> None:
+        for program in ("bwrap", "nsenter"):
+            if shutil.which(program) is None:
+                raise FileNotFoundError(f"{program} is needed to keep Ray on loopback")
+        reading, writing = os.pipe()
+        sandbox = ["bwrap", "--dev-bind", "/", "/", "--unshare-net", "--die-with-parent", "--info-fd", str(writing)]
+        # `cat` waits for the end of its stdin.
+        self._holder = subprocess.Popen([*sandbox, "cat"], stdin=subprocess.PIPE, pass_fds=[writing])
+        os.close(writing)
+        with os.fdopen(reading) as info:
+            pid = json.load(info)["child-pid"]
+        namespaces = Path(f"/proc/{pid}/ns")
+        self.prefix = ["nsenter", f"--net={namespaces / 'net'}"]
+        if (namespaces / "user").readlink() != Path("/proc/self/ns/user").readlink():
+            self.prefix += [f"--user={namespaces / 'user'}", "--preserve-credentials"]
+        self.prefix.append("--")
+
+    def close(self) -> None:
+        """End the process that keeps the network."""
+        self._holder.communicate()
+
+
 def free_port() -> int:
     """Return a port of loopback that is not used now."""
     with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
+        one.bind((HOST, 0))
         return int(one.getsockname()[1])
