@@ -60,7 +60,7 @@ NAMES: dict[type, list[str]] = {
     ],
     ToolCallHandle: [
         *("add_location", "diff", "fail", "is_cancelled", "kind", "name", "on_cancel", "request_permission"),
-        *("request_permission_option", "show", "status", "tool_call_id", "update"),
+        *("request_permission_option", "show", "status", "tool_call_id", "turn", "update"),
     ],
     TerminalHandle: ["kill", "output", "part", "wait"],
     Files: ["read", "write"],

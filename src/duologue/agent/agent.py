@@ -7,7 +7,7 @@ at once: a `ClientConnection` holds the state of one client, a `Session` that of
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, cast
@@ -22,7 +22,7 @@ from duologue.agent.turn import Turn
 from duologue.agent.turns.prompt_queue import CANCEL_SECONDS
 from duologue.agent.validation import checked_dialect
 from duologue.conversation.content import JsonObject
-from duologue.conversation.session_setup import Implementation
+from duologue.conversation.session_setup import Implementation, McpServer
 from duologue.conversation.updates import AvailableCommand
 from duologue.errors import ResourceNotFound, StartError, StoreError
 from duologue.protocol.feature_filter import Unstable, enabled_features
@@ -62,7 +62,7 @@ class Agent(Generic[S]):
         settings: Subclass of `Settings` that declares modes and options.
         accepts: Content that prompts may carry in addition to text and links.
         system_prompt: Whether clients may `append` to the instructions, or also `override` them (unstable).
-        mcp: Connect the MCP servers that clients name; needs the extra `mcp`.
+        mcp: Connect the MCP servers that clients name, and further ones if given; needs the extra `mcp`.
         steering: The prompt handler takes text of the user while it works: `turn.take_steering()`, or `on_steer`.
         login_required: Reject sessions until a registered login method succeeded.
         meta: Custom capabilities, sent in `_meta` of the agent's capabilities.
@@ -95,7 +95,7 @@ class Agent(Generic[S]):
         settings: type[S] = cast("type[S]", Settings),  # noqa: B008
         accepts: tuple[Accepts, ...] = ("resource",),
         system_prompt: Literal["append", "override"] | None = None,
-        mcp: bool = False,
+        mcp: bool | Sequence[McpServer] = False,
         steering: bool = False,
         login_required: bool = False,
         meta: JsonObject | None = None,
@@ -114,8 +114,8 @@ class Agent(Generic[S]):
         self._settings_type = settings
         self._accepts = accepts
         self._system_prompt = system_prompt
-        self._mcp, self._steering = mcp, steering
-        self._auth_required = login_required
+        self._mcp, self._mcp_servers = mcp is not False, () if isinstance(mcp, bool) else tuple(mcp)
+        self._auth_required, self._steering = login_required, steering
         self._meta = meta or {}
         self._permission_timeout, self._cancel_timeout = permission_timeout, cancel_timeout
         self._auto_title, self._debug = auto_title, debug

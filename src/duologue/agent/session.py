@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
@@ -15,7 +15,7 @@ from duologue.agent.session_title import SessionTitle
 from duologue.agent.settings import S
 from duologue.agent.turns.prompt_queue import PromptQueue
 from duologue.conversation.content import JsonObject
-from duologue.conversation.session_setup import Implementation, SessionParams
+from duologue.conversation.session_setup import Implementation, McpServer, SessionParams
 from duologue.conversation.updates import (
     UNSET,
     AvailableCommand,
@@ -148,14 +148,15 @@ class Session(Generic[S]):
             )
         return self._mcp
 
-    async def _start_mcp(self, agent_info: Implementation) -> None:
-        """Start the MCP servers of this session; calls to them wait until they are ready."""
+    async def _start_mcp(self, agent_info: Implementation, own: Sequence[McpServer]) -> None:
+        """Start the MCP servers of this session and the agent's own; calls to them wait until they are ready."""
         from duologue.agent.elicitation import ElicitationForwarder
         from duologue.mcp.servers import McpServers
 
+        named = {server.name for server in self.setup.mcp_servers}
         can_elicit = self.client_capabilities.forms or self.client_capabilities.urls
         self._mcp = McpServers(
-            self.setup.mcp_servers,
+            [*self.setup.mcp_servers, *(each for each in own if each.name not in named)],
             send=self._client.mcp_message if self._client.carries_mcp else None,
             cwd=self.setup.cwd,
             client=agent_info,

@@ -169,7 +169,7 @@ class SessionOpener:
     async def _start(self, session: Session[Any]) -> None:
         self._agent._open_sessions[session.id] = session
         if uses_mcp(self._agent):
-            await session._start_mcp(self._agent.info)
+            await session._start_mcp(self._agent.info, self._agent._mcp_servers)
         elif session.setup.mcp_servers:
             await session._report_unused_mcp(MISSING_EXTRA if self._agent._mcp else "this agent does not use them")
         for hook in self._agent._open_hooks:

@@ -94,6 +94,11 @@ class ToolCallHandle:
         self._is_entered = False
 
     @property
+    def turn(self) -> Turn[Any]:
+        """The turn that the tool call belongs to."""
+        return self._turn
+
+    @property
     def status(self) -> ToolStatus:
         """The current status: `pending`, `in_progress`, `completed`, `failed` or `cancelled`."""
         return cast("ToolStatus", self._known.status)

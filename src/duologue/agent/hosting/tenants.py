@@ -21,7 +21,17 @@ StoreFactory: TypeAlias = Callable[[str], Store]
 """Returns the store of a caller's sessions."""
 
 SHARED = (
-    *("info", "_settings_type", "_accepts", "_system_prompt", "_mcp", "_steering", "_auth_required", "_meta"),
+    *(
+        "info",
+        "_settings_type",
+        "_accepts",
+        "_system_prompt",
+        "_mcp",
+        "_mcp_servers",
+        "_steering",
+        "_auth_required",
+        "_meta",
+    ),
     *("_permission_timeout", "_cancel_timeout", "_auto_title", "_debug"),
     *("_protocol_versions", "_unstable", "_legacy_models", "_dialect"),
     *("_prompt_handler", "_steer_handler", "_request_hooks", "_open_hooks", "_commands", "_extensions"),
