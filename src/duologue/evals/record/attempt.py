@@ -17,8 +17,8 @@ from duologue.evals.record.key import TrialKey, directory_name
 from duologue.evals.record.manifest import RECORD_FORMAT
 from duologue.evals.record.result import Grades, TrialResult
 from duologue.evals.record.trial_record import TrialFiles
-from duologue.evals.record.versioned_file import read_versioned, sync_directory, sync_files, write_versioned
-from duologue.private_files import FILE_MODE, make_private_directory
+from duologue.evals.record.versioned_file import read_versioned, sync_files, write_versioned
+from duologue.private_files import FILE_MODE, make_private_directory, sync_directory
 
 KEY_FILE = "key.json"
 """File of an attempt that says which trial it is for."""

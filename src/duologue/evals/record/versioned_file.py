@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from duologue.evals.exceptions import RecordError
-from duologue.private_files import FILE_MODE
+from duologue.private_files import replace_private_file, sync_directory
 
 S = TypeVar("S", bound=Struct)
 
@@ -26,18 +26,7 @@ class _Version(Struct):
 def write_versioned(path: Path, value: Struct) -> None:
     """Write a file of a run, replacing an earlier one; after a crash there is the old content or the new."""
     content = msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)
+    replace_private_file(path, content)
 
 
 def read_versioned(path: Path, kind: type[S], current: int) -> S:
@@ -91,15 +80,6 @@ def read_beginning(path: Path, most: int) -> bytes:
         raise RecordError(f"{path} is not a regular file")
     with os.fdopen(descriptor, "rb") as file:
         return file.read(most)
-
-
-def sync_directory(path: Path) -> None:
-    """Write the entries of a directory to disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def sync_files(directory: Path) -> None:
