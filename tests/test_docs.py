@@ -294,6 +294,7 @@ OTHER_PROGRAMS = {
         "--predictions",
         "--run",
     ),
+    *("--enable-auto-tool-choice", "--jinja", "--tool-call-parser"),
     *("--api-key", "--repository", "--compress-prog", "--max-c", "--max-count", "--upload-pa"),
     # Those of Dask, Ray and Helm.
     *(

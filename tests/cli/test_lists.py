@@ -257,6 +257,7 @@ def test_the_doctor_checks_one_agent_after_the_other(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stdout
     assert [name for name in findings_of(ended) if name.startswith("agent ")] == [
         "agent builtin",
+        "agent code",
         "agent one",
         "agent two",
         "agent three",

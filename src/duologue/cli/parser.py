@@ -29,6 +29,7 @@ from duologue.cli.options import (
 )
 from duologue.cli.parsers.agents import add_agents, add_agents_subcommands
 from duologue.cli.parsers.check import add_check, add_check_subcommands
+from duologue.cli.parsers.code import add_code
 from duologue.cli.parsers.evals import add_eval, add_eval_subcommands
 from duologue.cli.parsers.proxy import add_proxy
 from duologue.cli.parsers.recordings import add_tap, add_trace, add_trace_subcommands
@@ -107,6 +108,7 @@ def _make(used: Collection[str]) -> tuple[argparse.ArgumentParser, Commands]:
     _add_chat(commands)
     _add_dev(commands)
     _add_agent(commands)
+    add_code(commands)
     _add_serve(commands)
     _add_connect(commands)
     add_tap(commands)

@@ -96,6 +96,8 @@ def with_version(agent: NamedAgent, arguments: argparse.Namespace) -> Mapping[st
     if agent.source != BUILTIN:
         return agent.config
     options = ["--v2"] if versions_for(arguments) != (1,) else []
+    if agent.name != BUILTIN:
+        return {**agent.config, "args": [*agent.config["args"], *options]}
     if arguments.dialect is not None:
         options += ["--dialect", arguments.dialect]
     if arguments.command in ("run", "chat") and sys.stdout.isatty():

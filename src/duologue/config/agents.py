@@ -17,6 +17,7 @@ import os
 import shutil
 import tomllib
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
@@ -27,6 +28,9 @@ from duologue.client.target import BUILTIN, BUILTIN_COMMAND
 from duologue.errors import StartError
 from duologue.private_files import user_directory
 from duologue.suggestion import suggestion
+
+CODE = "code"
+"""The name of the coding agent, and the command of `duologue` that starts it."""
 
 KNOWN_COMMANDS: dict[str, tuple[str, ...]] = {
     "auggie": ("auggie", "--acp"),
@@ -141,6 +145,8 @@ def find_agents() -> dict[str, NamedAgent]:
     """
     own, *args = BUILTIN_COMMAND
     found = {BUILTIN: NamedAgent(name=BUILTIN, source="builtin", config={"command": own, "args": args})}
+    if find_spec("pydantic_ai_harness") is not None:  # the extra `coder`
+        found[CODE] = NamedAgent(name=CODE, source="builtin", config={"command": own, "args": [CODE]})
     for name, (command, *flags) in KNOWN_COMMANDS.items():
         if shutil.which(command) is not None:
             variables = {"env": KNOWN_VARIABLES[name]} if name in KNOWN_VARIABLES else {}

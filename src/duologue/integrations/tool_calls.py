@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, cast
 
@@ -34,10 +34,17 @@ class ToolCalls(AsyncExitStack):
     Args:
         turn: The turn that shows them.
         kinds: Kinds of tools by name; others are guessed.
+        title: Returns the title of a call of a tool with these arguments. Default: as Python writes a call.
     """
 
-    def __init__(self, turn: Turn[Any], kinds: Mapping[str, ToolKind] | None) -> None:
+    def __init__(
+        self,
+        turn: Turn[Any],
+        kinds: Mapping[str, ToolKind] | None,
+        title: Callable[[str, Any], str] | None = None,
+    ) -> None:
         super().__init__()
+        self._title = title or tool_title
         self.handles: dict[str, ToolCallHandle] = {}
         self._turn = turn
         self._kinds = kinds or {}
@@ -49,7 +56,7 @@ class ToolCalls(AsyncExitStack):
     async def open(self, call_id: str, name: str, arguments: Any) -> ToolCallHandle:
         """Announce a tool call; return the open one if it was announced before."""
         if call_id not in self.handles:
-            title = tool_title(name, arguments)
+            title = self._title(name, arguments)
             tool = self._turn.tool(title, self.kind_of(name), name=name, raw_input=arguments)
             self.handles[call_id] = await self.enter_async_context(tool)
         return self.handles[call_id]

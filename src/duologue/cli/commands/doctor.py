@@ -53,6 +53,7 @@ EXTRAS = {
     "ray": "evaluations on a Ray cluster",
     "pydantic-ai": "the adapter for pydantic-ai",
     "langgraph": "the adapter for LangGraph",
+    "coder": "the coding agent (`duologue code`)",
 }
 """Extra -> its purpose."""
 

@@ -63,6 +63,7 @@ class RunOptions:
     models: Mapping[str, Model | str]
     modes: Mapping[str, RunMode]
     more: Callable[[Turn[Any]], Mapping[str, Any]] | None
+    title: Callable[[str, Any], str] | None = None
 
     def model_of(self, turn: Turn[Any]) -> Model | str | None:
         """Return the model that the user chose, if there is a choice."""
@@ -80,7 +81,7 @@ class PydanticRun:
         self._agent = agent
         self._turn = turn
         self._options = options
-        self._tools = ToolCalls(turn, options.kinds)
+        self._tools = ToolCalls(turn, options.kinds, options.title)
         self._usage = RunUsage()
         self._has_sent_text = False
         self._raised: dict[str, Exception] = {}
@@ -152,9 +153,9 @@ class PydanticRun:
         return await self._finish(result.output, result.all_messages())
 
     async def _mcp_toolsets(self) -> list[AbstractToolset[Any]]:
-        """Return the tools of the MCP servers that the client named; each call requests permission."""
+        """Return the tools of the session's MCP servers; each call requests permission."""
         session = self._turn.session
-        if not session.setup.mcp_servers or not session.has_mcp:
+        if not session.has_mcp:
             return []
         await session.mcp.ready()
         self._approved_as = {tool.function_name: f"mcp {tool.fingerprint}" for tool in session.mcp.tools}
