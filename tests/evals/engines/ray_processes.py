@@ -1,7 +1,7 @@
 """A Ray cluster on loopback: a head with a token of its own, whose workers can be killed.
 
-Ray listens on every address of the machine, whatever its options say. So it runs in a network of its own, which has loopback
-only, and so does every program that uses it: start those with `RayProcesses.command`.
+Ray listens on every address of the machine, whatever its options say. So it runs in a network of its own, which has
+loopback only, and so does every program that uses it: start those with `RayProcesses.command`.
 """
 
 from __future__ import annotations
