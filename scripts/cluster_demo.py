@@ -66,12 +66,15 @@ def ray(folder: Path) -> int:
     with processes as cluster:
         port = cluster.address.rpartition(":")[2]
         show(["ray", "start", "--head", "--ray-client-server-port", port, "--num-cpus", str(WORKERS)])
-        return evaluate(cluster.command(), cluster.address, folder, cluster.environment)
+        # The agent finds this package as its workers do: by a variable of theirs.
+        return evaluate(cluster.command(), cluster.address, folder, cluster.environment, "--env", "PYTHONPATH")
 
 
-def evaluate(python: Sequence[str], engine: str, folder: Path, env: Mapping[str, str] | None = None) -> int:
+def evaluate(
+    python: Sequence[str], engine: str, folder: Path, env: Mapping[str, str] | None = None, *options: str
+) -> int:
     """Run the suite with an engine; return the exit code."""
-    words = ["eval", "run", SUITE, "-n", "5", "--engine", engine, "-o", str(folder / "run")]
+    words = ["eval", "run", SUITE, "-n", "5", "--engine", engine, "-o", str(folder / "run"), *options]
     show(["duologue", *words])
     ended = subprocess.run([*python, "-m", "duologue", *words], cwd=ROOT, env=env or dict(os.environ), check=False)
     print()

@@ -119,6 +119,20 @@ def test_a_run_of_real_agents_gives_the_results_of_a_local_one(tmp_path: Path, c
     assert results_of(run) == results_of(local)
 
 
+@pytest.mark.fault("TRI-07")
+def test_an_agent_that_no_worker_has_is_an_error_before_the_first_trial(tmp_path: Path, cluster: RayProcesses) -> None:
+    suite = write_suite(tmp_path / "suite", '[[cases]]\nid = "say"\nprompts = ["say hello"]\n')
+    command = cluster.command("-m", "duologue", "eval", "run", str(suite), "-o", str(tmp_path / "run"))
+    agent = ["--agent", "it=no-such-agent", "--engine", cluster.address]
+    ended = subprocess.run(
+        [*command, *agent], capture_output=True, text=True, env=cluster.environment, check=False, timeout=240
+    )
+
+    assert ended.returncode != 0
+    assert "duologue: the agent 'it' cannot be started" in ended.stderr
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.fault("TRI-08")
 def test_a_wrong_token_is_an_error_before_the_first_trial(tmp_path: Path, cluster: RayProcesses) -> None:
     wrong = tmp_path / "token"
