@@ -126,23 +126,47 @@ def _names(directory: Path) -> set[str]:
     return {str(each.relative_to(directory)) for each in directory.rglob("*") if each.name != "key.json"}
 
 
+def program_of_one_worker(folder: Path) -> Path:
+    """Return an agent that only a worker with its directory in PATH finds."""
+    (folder / "programs").mkdir()
+    program = folder / "programs" / "only-here"
+    program.write_text(f"#!/bin/sh\nexec {python_agent('obedient_agent')}\n")
+    program.chmod(0o755)
+    return program
+
+
 @pytest.mark.fault("TRI-07")
 async def test_trials_move_to_the_workers_that_have_the_agent(tmp_path: Path) -> None:
     suite = write_suite(tmp_path / "suite", '[[cases]]\nid = "say"\nprompts = ["say hello"]\n')
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    program = programs / "only-here"
-    program.write_text(f"#!/bin/sh\nexec {python_agent('obedient_agent')}\n")
-    program.chmod(0o755)
+    program = program_of_one_worker(tmp_path)
     with DaskProcesses(tmp_path, 1) as cluster:
-        cluster.start_worker(PATH=f"{programs}:{os.environ['PATH']}")
+        cluster.start_worker(PATH=f"{program.parent}:{os.environ['PATH']}")
         engine = DaskEngine(cluster.address)
         notices: list[str] = []
         engine.notice = notices.append
-        end, run = await run_on(engine, suite, tmp_path / "run", agents={"it": "only-here"}, trials=6)
+        end, run = await run_on(engine, suite, tmp_path / "run", agents={"it": program.name}, trials=6)
 
     assert (end.is_complete, len(results_of(run))) == (True, 6)
     assert {result[0] for result in results_of(run).values()} == {"completed"}
+
+
+@pytest.mark.fault("TRI-07")
+async def test_a_trial_does_not_wait_for_workers_that_are_gone(tmp_path: Path) -> None:
+    suite = write_suite(tmp_path / "suite", '[[cases]]\nid = "say"\nprompts = ["say hello"]\n')
+    program = program_of_one_worker(tmp_path)
+    with DaskProcesses(tmp_path, 1) as cluster:
+        able = cluster.start_worker(PATH=f"{program.parent}:{os.environ['PATH']}")
+
+        def kill(event: TrialEvent, progress: RunProgress) -> None:
+            if event.kind == "finished" and able in cluster.workers:
+                cluster.kill_worker(able)
+
+        engine, agents = DaskEngine(cluster.address), {"it": program.name}
+        end, run = await run_on(engine, suite, tmp_path / "run", agents=agents, trials=6, on_event=kill)
+
+    reasons = {result[1] for result in results_of(run).values() if result[0] != "completed"}
+    assert not end.is_complete
+    assert reasons == {"CommandNotFound"}
 
 
 async def test_an_agent_that_no_worker_has_is_an_error_before_the_first_trial(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any
 
-from duologue.evals.engines.cluster import LOST_SECONDS, ClusterEngine, ClusterLost, TaskLost
+from duologue.evals.engines.cluster import LOST_SECONDS, WATCH_SECONDS, ClusterEngine, ClusterLost, TaskLost
 from duologue.evals.engines.interface import EngineError
 from duologue.evals.engines.worker import run_task, stop_tasks
 from duologue.evals.exceptions import EvalError
@@ -79,18 +79,32 @@ class DaskEngine(ClusterEngine):
         if client is None or client.status != "running":
             raise ClusterLost
         fit = [worker for worker in self._workers if worker not in unfit] if unfit else []
-        location = {"workers": fit, "allow_other_workers": True} if fit else {}
+        # Not `allow_other_workers`: those have nothing to do, so Dask would move most tasks to them.
+        location = {"workers": fit} if fit else {}
         try:
             future = client.submit(self._function, message, key=name, pure=False, **location)
         except Exception as error:
             raise ClusterLost from error
         try:
-            return bytes(await future.result())
+            return await self._result(future, fit)
+        except TaskLost:
+            raise
         except (Exception, CancelledError) as error:
             raise self._explained(error, future, client) from error
         finally:
             # A future that is held makes the scheduler compute it again when the worker with its result dies.
             future.release()
+
+    async def _result(self, future: Any, fit: list[str]) -> bytes:
+        """Wait for the result of a task; if it may run on some workers only, then until all of them are gone."""
+        waiting: asyncio.Future[Any] = asyncio.ensure_future(future.result())
+        try:
+            while fit and not (await asyncio.wait([waiting], timeout=WATCH_SECONDS))[0]:
+                if self._workers.keys().isdisjoint(fit):
+                    raise TaskLost("all workers that can start the agent are gone")
+            return bytes(await waiting)
+        finally:
+            waiting.cancel()
 
     def _explained(self, error: BaseException, future: Any, client: Any) -> Exception:
         """Return what an error of Dask means for a task."""
