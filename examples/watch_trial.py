@@ -32,6 +32,8 @@ async def main(url: str, wanted: str = "") -> None:
                             return
                     case ToolCall(title=title, status=status):
                         print(f"\n[{status}] {title}")
+                    case _:
+                        pass
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from tests.coder.client import User, coding
 
 FIXED = "def add(a, b):\n    return a + b\n"
 EDIT = tool_call("edit_file", path="calc.py", old_text="a - b", new_text="a + b")
-RUN = tool_call("run_command", command="python3 -c 'import calc; print(40 + calc.add(1, 1))'")
+COMMAND = "python3 -c 'import calc; print(40 + calc.add(1, 1))'"
+RUN = tool_call("run_command", command=COMMAND)
 
 
 async def test_a_file_is_read_and_edited_in_edit_mode_without_a_question(project: Path) -> None:
@@ -47,7 +48,7 @@ async def test_a_command_is_asked_about_once_and_runs_in_the_terminal_of_the_edi
     assert turn.text == "Ran."
     # The editor's own policy sees the command again when it starts, and finds that the user allowed exactly this.
     assert user.methods == {"session/request_permission"}
-    assert user.titles == [RUN.arguments["command"]]  # type: ignore[index]
+    assert user.titles == [COMMAND]
     (call,) = session.transcript.tool_calls
     assert call.status == "completed"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,10 +41,10 @@ duologue.run(answer)
 """
 
 
-def judge(**fields: object) -> JudgeGrader:
+def judge(**fields: Any) -> JudgeGrader:
     """Return a judge with a rubric."""
-    values: dict[str, object] = {"rubric": "It is friendly.", "function": "model.py:ask", **fields}
-    return JudgeGrader(**values)  # type: ignore[arg-type]
+    values: dict[str, Any] = {"rubric": "It is friendly.", "function": "model.py:ask", **fields}
+    return JudgeGrader(**values)
 
 
 def case_of(folder: Path, spec: JudgeGrader) -> Case:

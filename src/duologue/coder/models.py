@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model, infer_model
@@ -98,9 +98,8 @@ class ModelTable(Mapping[str, Model]):
             raise InvalidParams(f"there is no key for {name}: set {keys} {where}") from None
 
     def _provider_at_url(self, provider: str) -> Provider[object]:
-        kind = infer_provider_class(provider)
+        kind: Callable[..., Provider[object]] = infer_provider_class(provider)
         try:
-            made: Provider[object] = kind(base_url=self._base_url)  # type: ignore[call-arg]
+            return kind(base_url=self._base_url)
         except TypeError:
             raise UserError(f"the provider {provider} has no base URL; use openai or anthropic") from None
-        return made

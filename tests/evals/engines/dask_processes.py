@@ -31,7 +31,7 @@ class ForkServer:
 
     def __init__(self, prefix: Sequence[str] = ()) -> None:
         # What Dask writes of lost workers is expected here.
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - `close` ends it
         self._process = subprocess.Popen(
             [*prefix, sys.executable, "-m", "tests.evals.engines.dask_processes"],
             stdin=subprocess.PIPE,

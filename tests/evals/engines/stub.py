@@ -17,7 +17,7 @@ from duologue.evals.engines.task import AttemptReport, ProbeReport, Report, Task
 from duologue.evals.engines.worker import WorkerReply
 from duologue.evals.record.key import TrialKey
 from duologue.evals.record.manifest import AgentIdentity, RunManifest
-from duologue.evals.record.outcomes import TrialOutcome
+from duologue.evals.record.outcomes import OutcomeKind, TrialOutcome
 from duologue.evals.record.result import Grades, TrialMetrics, TrialResult
 from duologue.evals.record.run_directory import RunDirectory
 from duologue.evals.run.options import TrialOptions
@@ -66,10 +66,10 @@ def perform(task: Task) -> Report:
     with task.run.begin(task.key) as attempt:
         note(task.run.path, task.key)
         number = number_of(task.key)
-        kind = "harness_failed" if task.number == 1 and number % RETRIED == 0 else "completed"
+        kind: OutcomeKind = "harness_failed" if task.number == 1 and number % RETRIED == 0 else "completed"
         result = TrialResult(
             key=task.key,
-            outcome=TrialOutcome(kind=kind),  # type: ignore[arg-type]
+            outcome=TrialOutcome(kind=kind),
             attempts=task.number,
             output=f"{number:x}",
             metrics=TrialMetrics(prompts=1),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from duologue import Agent
+from duologue.client.target import Target
 from duologue.evals.engines import worker
 from duologue.evals.engines.address import open_engine
 from duologue.evals.engines.execution import stored_report
@@ -32,17 +34,17 @@ from tests.evals.samples import run_manifest
 SAY = '[[cases]]\nid = "say"\nprompts = ["say hello"]\n'
 
 
-def trial_task(folder: Path, case: str = SAY, *, target: object = None, **options: object) -> TrialTask:
+def trial_task(folder: Path, case: str = SAY, *, target: Target | None = None, **options: Any) -> TrialTask:
     """Return the task of a trial of a new run."""
     suite = load_suite(write_suite(folder / "suite", case))
     run = RunDirectory.create(folder / "run", run_manifest(suite, agents=("it",), trials=1), suite)
-    settings = {"sandbox": "none", **options}
+    settings: dict[str, Any] = {"sandbox": "none", **options}
     return TrialTask(
         key=run.pending()[0],
         run=run,
         case=suite.cases[0],
-        agent=EvalAgent(label="it", target=target or python_agent("obedient_agent")),  # type: ignore[arg-type]
-        options=TrialOptions(**settings),  # type: ignore[arg-type]
+        agent=EvalAgent(label="it", target=target or python_agent("obedient_agent")),
+        options=TrialOptions(**settings),
     )
 
 
@@ -120,7 +122,7 @@ def test_a_message_has_names_of_secrets_and_no_values(tmp_path: Path, monkeypatc
     "target", ["agent --key k-0123456789abcdef", ["agent", "k-0123456789abcdef"], {"command": "a", "env": {"K": "v"}}]
 )
 def test_an_agent_that_is_named_with_a_secret_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: object
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: Target
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "k-0123456789abcdef")
 
