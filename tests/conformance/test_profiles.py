@@ -8,7 +8,7 @@ import pytest
 
 from duologue.conformance.profile import read_profile, shipped_profiles
 
-EXAMPLES = ["go-sdk-example", "python-sdk-example", "rust-sdk-example", "typescript-sdk-example"]
+EXAMPLES = ["go-sdk-example", "kotlin-sdk-example", "python-sdk-example", "rust-sdk-example", "typescript-sdk-example"]
 
 
 def test_the_built_in_agent_and_the_examples_of_sdks_have_profiles() -> None:
