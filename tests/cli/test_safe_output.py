@@ -120,9 +120,7 @@ def test_a_frame_that_came_in_lines_is_one_line_of_json() -> None:
     assert stream.getvalue() == '{"raw":{  "a": "é" }}\n'
 
 
-TRUSTED = {
-    "safe_output.py", "markdown.py", "prompt_toolkit_editor.py", "interrupts.py", "read_progress.py", "run_view.py"
-}  # fmt: skip
+TRUSTED = {"safe_output.py", "markdown.py", "prompt_toolkit_editor.py", "interrupts.py", "run_view.py"}
 """Modules that write escape sequences of their own."""
 
 

@@ -48,8 +48,7 @@ class CheckProgress:
         """Erase the line, before something else is printed."""
         if self._is_drawn:
             self._is_drawn = False
-            self._out.trusted.write("\r\x1b[K")
-            self._out.trusted.flush()
+            self._out.draw_line()
 
     def say(self, text: str) -> None:
         """Tell the user something, in a line of its own."""
@@ -72,8 +71,7 @@ class CheckProgress:
         if self._out.isatty():
             broken = f", {self._failed} with findings" if self._failed else ""
             self._is_drawn = True
-            self._out.trusted.write(f"\r\x1b[Kcases done: {self._count}{broken}; last: {result.case}")
-            self._out.trusted.flush()
+            self._out.draw_line(f"cases done: {self._count}{broken}; last: {result.case}")
 
 
 def write_report(out: SafeOutput, document: ReportDocument, *, is_verbose: bool) -> None:

@@ -52,8 +52,7 @@ class ReadProgress:
         """Erase the line, before something else is printed."""
         if self._is_drawn:
             self._is_drawn = False
-            self._error_output.trusted.write("\r\x1b[K")
-            self._error_output.trusted.flush()
+            self._error_output.draw_line()
 
     def _draw(self) -> None:
         now = time.monotonic()
@@ -62,6 +61,5 @@ class ReadProgress:
         done = "#" * int(part * WIDTH)
         rate = read / 1_000_000 / (now - self._began)
         line = f"[{done:<{WIDTH}}] {part:>4.0%} of {self._size / 1_000_000:,.0f} MB, {rate:,.0f} MB/s"
-        self._error_output.trusted.write(f"\r{line}\x1b[K")
-        self._error_output.trusted.flush()
+        self._error_output.draw_line(line)
         self._is_drawn, self._next = True, now + DRAW_SECONDS

@@ -89,6 +89,11 @@ class SafeOutput(io.TextIOBase):
         self.trusted.write((to_ascii(line) if self._is_terminal else line).decode() + "\n")
         self.flush()
 
+    def draw_line(self, text: str = "") -> None:
+        """Show progress on a terminal: replace the line, sanitized, or erase it; the cursor stays in it."""
+        self.trusted.write(f"\r\x1b[K{sanitize(text)}")
+        self.flush()
+
     def flush(self) -> None:
         """Flush the wrapped stream."""
         self.trusted.flush()
