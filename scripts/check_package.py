@@ -62,6 +62,7 @@ PROGRAMS = {
     "evals": "import duologue.evals.statistics.comparison",
     "dask": "import duologue.evals.engines.dask_cluster as it; it.DaskEngine('tcp://127.0.0.1:1')",
     "ray": "import duologue.evals.engines.ray_cluster as it; it.RayEngine('ray://127.0.0.1:1')",
+    "coder": "import duologue.coder.agent",
     "all": SERVER,
 }
 

@@ -158,7 +158,7 @@ def test_an_unknown_name_gets_a_suggestion_or_the_command_that_installs_it() -> 
 
     assert "did you mean 'sample'?" in refusal("smaple")
     assert refusal("gemini") == "the agent 'gemini' is not installed; run: duologue agents add gemini"
-    with pytest.raises(CommandNotFound, match="known agents: builtin, sample"):
+    with pytest.raises(CommandNotFound, match="known agents: builtin, code, sample"):
         resolve("xyzzy")
 
 

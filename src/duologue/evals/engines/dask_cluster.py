@@ -97,14 +97,17 @@ class DaskEngine(ClusterEngine):
 
     async def _result(self, future: Any, fit: list[str]) -> bytes:
         """Wait for the result of a task; if it may run on some workers only, then until all of them are gone."""
-        waiting: asyncio.Future[Any] = asyncio.ensure_future(future.result())
-        try:
-            while fit and not (await asyncio.wait([waiting], timeout=WATCH_SECONDS))[0]:
-                if self._workers.keys().isdisjoint(fit):
-                    raise TaskLost("all workers that can start the agent are gone")
-            return bytes(await waiting)
-        finally:
-            waiting.cancel()
+        while fit:
+            limit = asyncio.timeout(WATCH_SECONDS)
+            try:
+                async with limit:
+                    return bytes(await future.result())
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+            if self._workers.keys().isdisjoint(fit):
+                raise TaskLost("all workers that can start the agent are gone")
+        return bytes(await future.result())
 
     def _explained(self, error: BaseException, future: Any, client: Any) -> Exception:
         """Return what an error of Dask means for a task."""
