@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from duologue.conformance.report import Report
 from duologue.conformance.verdicts import RuleVerdict
 from duologue.trace.rules.catalogue import CATALOGUE
 from scripts.conformance_page import OF_PROGRAM, OF_SDK, PAGE
 from tests.interop import peers
 from tests.interop.conformance.agents import AGENTS, KNOWN, SdkAgent
 
-LONGEST_SECONDS = 300
+LONGEST_SECONDS = 600
+AT_ONCE = 4
+"""Agents that are checked at the same time: most of the time a check waits for answers that do not come."""
+
+
+@pytest.fixture(scope="module")
+def reports(request: pytest.FixtureRequest) -> dict[str, Report | peers.Absent]:
+    """Check the agents of all chosen tests; return the reports, or why there is none."""
+    chosen = {each.name for each in request.session.items}
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def check(agent: SdkAgent) -> Report | peers.Absent:
+        async with slots, asyncio.timeout(LONGEST_SECONDS):
+            try:
+                return await agent.check()
+            except peers.Absent as reason:
+                return reason
+
+    async def check_all() -> dict[str, Report | peers.Absent]:
+        agents = [each for each in AGENTS if any(name.endswith(f"[{each.name}]") for name in chosen)]
+        return dict(zip([each.name for each in agents], await asyncio.gather(*map(check, agents)), strict=True))
+
+    return asyncio.run(check_all())
 
 
 @pytest.mark.interop
 @pytest.mark.timeout(LONGEST_SECONDS, func_only=True)
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda each: each.name)
-async def test_a_check_of_an_agent_on_an_sdk_finds_what_is_known_and_nothing_else(agent: SdkAgent) -> None:
-    try:
-        report = await agent.check()
-    except peers.Absent as reason:
-        pytest.skip(f"{agent.sdk}: {reason}")
+def test_a_check_of_an_agent_on_an_sdk_finds_what_is_known_and_nothing_else(
+    agent: SdkAgent, reports: dict[str, Report | peers.Absent]
+) -> None:
+    report = reports[agent.name]
+    if isinstance(report, peers.Absent):
+        pytest.skip(f"{agent.sdk}: {report}")
     assert not report.harness_errors
     assert not {each.rule.number: each.message for each in report.failures()}
     failed = {each.rule.number for each in report.results if each.verdict is RuleVerdict.FAIL}
