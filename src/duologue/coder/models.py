@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import cast
 
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model, infer_model
@@ -98,7 +99,7 @@ class ModelTable(Mapping[str, Model]):
             raise InvalidParams(f"there is no key for {name}: set {keys} {where}") from None
 
     def _provider_at_url(self, provider: str) -> Provider[object]:
-        kind: Callable[..., Provider[object]] = infer_provider_class(provider)
+        kind = cast("Callable[..., Provider[object]]", infer_provider_class(provider))
         try:
             return kind(base_url=self._base_url)
         except TypeError:
