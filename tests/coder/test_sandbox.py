@@ -6,24 +6,19 @@ import asyncio
 import os
 import select
 import shlex
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from duologue.evals.run import bubblewrap
 from duologue.testing import ModelServer, ModelTurn, RequestPattern, tool_call
 from tests.cli.program import duologue
 from tests.coder.client import User, coding
 
 REAL_PYTHON = str(Path(sys.executable).resolve())  # a virtual environment in /tmp is not seen
-CAN_START = ["bwrap", "--unshare-user", "--unshare-net", "--ro-bind", "/", "/", "true"]
 
-needs_bubblewrap = pytest.mark.skipif(
-    shutil.which("bwrap") is None or subprocess.run(CAN_START, capture_output=True, check=False).returncode != 0,
-    reason="bubblewrap is not installed, or may not make a user namespace here",
-)
+needs_bubblewrap = pytest.mark.skipif(bool(bubblewrap.obstacle()), reason=bubblewrap.obstacle() or "it works")
 
 
 @needs_bubblewrap

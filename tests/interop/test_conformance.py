@@ -46,7 +46,7 @@ def test_a_check_of_an_agent_on_an_sdk_finds_what_is_known_and_nothing_else(
 ) -> None:
     report = reports[agent.name]
     if isinstance(report, peers.Absent):
-        pytest.skip(f"{agent.sdk}: {report}")
+        pytest.skip(f"{agent.sdk} cannot be had here: {report}")
     assert not report.harness_errors
     assert not {each.rule.number: each.message for each in report.failures()}
     failed = {each.rule.number for each in report.results if each.verdict is RuleVerdict.FAIL}

@@ -120,7 +120,7 @@ def inspect() -> Path:
     try:
         return Path(inspect_python())
     except Absent as reason:
-        pytest.skip(str(reason))
+        pytest.skip(f"Inspect cannot be had here: {reason}")
 
 
 def output_of(command: Sequence[str | Path], folder: Path) -> str:
@@ -191,7 +191,7 @@ def harbor() -> str:
     try:
         return harbor_python()
     except Absent as reason:
-        pytest.skip(str(reason))
+        pytest.skip(f"Harbor cannot be had here: {reason}")
 
 
 def test_harbor_reads_the_same_in_a_task_directory(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def swebench() -> str:
     try:
         return swebench_python()
     except Absent as reason:
-        pytest.skip(str(reason))
+        pytest.skip(f"SWE-bench cannot be had here: {reason}")
 
 
 async def test_swebench_selects_the_predictions_of_a_real_run_and_reads_their_patches(tmp_path: Path) -> None:

@@ -37,13 +37,9 @@ MOST_KILLS = 50
 def cluster() -> Iterator[RayProcesses]:
     """Return a cluster of this machine."""
     try:
-        python = ray_python()
-    except Absent as reason:
-        pytest.skip(str(reason))
-    try:
-        processes = RayProcesses(python, WORKERS)
-    except FileNotFoundError as error:
-        pytest.skip(str(error))
+        processes = RayProcesses(ray_python(), WORKERS)
+    except (Absent, FileNotFoundError) as reason:
+        pytest.skip(f"Ray cannot be had here, or not kept on loopback: {reason}")
     with processes as made:
         yield made
 

@@ -105,7 +105,7 @@ async def test_a_suite_gives_the_same_results_as_in_this_process_although_a_work
 
 async def test_workers_that_see_neither_the_run_directory_nor_the_suite_return_the_records(tmp_path: Path) -> None:
     if bubblewrap.obstacle():
-        pytest.skip(f"bubblewrap hides directories here: {bubblewrap.obstacle()}")
+        pytest.skip(f"only bubblewrap can hide directories from a worker: {bubblewrap.obstacle()}")
     hidden = tmp_path / "hidden"
     suite = suite_with_files(hidden / "suite")
     _, local = await run_on(None, suite, hidden / "local")

@@ -30,7 +30,7 @@ async def _list(agent: DrivenAgent, cwd: Path) -> tuple[list[Json], ReceivedMess
 @case("list-sessions", 66, 67, 69)
 async def list_sessions(run: AgentRun) -> None:
     """List the sessions of a directory without any, and of one of two similar directories; use a made-up cursor."""
-    empty, one, other = (run.directory / name for name in ("empty", "work", "work2"))
+    empty, one, other = (run.directory / name for name in ("empty", "first", "second"))
     for each in (empty, one, other, one / "inner"):
         each.mkdir()
     async with run.connect() as agent:

@@ -141,9 +141,9 @@ class ClientCheck:
         limit = WaitLimit(self._limit, is_repeated=is_repeated)
         async with self._jobs:
             with tempfile.TemporaryDirectory(prefix="duologue-check-") as folder:
-                (Path(folder) / "work").mkdir()
+                (Path(folder) / "project").mkdir()
                 async with self._endpoint(Path(folder)) as endpoint:
-                    result = await self._run_case(numbered, version, endpoint, Path(folder) / "work", limit)
+                    result = await self._run_case(numbered, version, endpoint, Path(folder) / "project", limit)
         result.is_repeated = is_repeated
         if is_repeated or not result.has_timed_out:
             self._on_case(result)
